@@ -1,0 +1,1 @@
+"""Distributed TensorFlow on Hadoop YARN, and on a laptop."""

@@ -1,0 +1,135 @@
+"""The ports between a job and whoever gives it containers.
+
+The master side (:class:`ContainerBackend`) maps one to one on YARN's
+ApplicationMaster and NodeManager protocols; docs/adr/0002 shows how. The
+client side (:class:`JobBackend`) is what the command line stands on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from ytf.client.plan import Plan
+        from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
+    from ytf.master.events import BackendEvent, ContainersRecovered
+    from ytf.specs.cluster import ClusterSpec
+    from ytf.specs.names import ContainerId, JobId, TaskId
+    from ytf.specs.status import FinalStatus, JobEvent, JobStatus, JobSummary
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """How to start a starter in a container: what a ContainerLaunchContext needs.
+
+    ``env`` is the whole environment the backend adds to the container's own.
+    """
+
+    container: ContainerId
+    task: TaskId
+    attempt: int
+    env: dict[str, str]
+    memory_mb: int
+
+
+class ContainerBackend(Protocol):
+    """Gives one job its containers. Used by the master only, inside its event loop.
+
+    All calls but :meth:`start` and :meth:`finish` return at once; what comes
+    of them is told through :meth:`events`. All are idempotent.
+    """
+
+    async def start(self, attempt: int, tracking_url: str) -> ContainersRecovered:
+        """Register this master attempt; tell which containers of earlier ones live."""
+        ...
+
+    def events(self) -> AsyncIterator[BackendEvent]:
+        """What happens, until :meth:`finish`. A completion repeats until acknowledged."""
+        ...
+
+    def acknowledge(self, container: ContainerId) -> None:
+        """The completion of a container is in the journal and need not be told again."""
+        ...
+
+    def request(self, command: RequestContainer) -> None:
+        """Ask for one container."""
+        ...
+
+    def cancel(self, command: CancelRequest) -> None:
+        """Take a request back."""
+        ...
+
+    def launch(self, launch: Launch) -> None:
+        """Start the starter; failure comes back as ``LaunchFailed``."""
+        ...
+
+    def release(self, command: ReleaseContainer) -> None:
+        """Kill and give back a container; comes back as ``ContainerCompleted(RELEASED)``."""
+        ...
+
+    def supply(self) -> str:
+        """One sentence on what the cluster or queue has to give now, for diagnostics."""
+        ...
+
+    async def finish(self, status: FinalStatus, diagnostics: str) -> None:
+        """The job is over; nothing may be asked after it."""
+        ...
+
+
+class JobHandle(Protocol):
+    """One job, running or ended, as its owner sees it."""
+
+    job: JobId
+
+    def status(self) -> JobStatus:
+        """How the job and its tasks are now; the same answer after the end."""
+        ...
+
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        """The next status that differs from ``known``, or the same one after ``timeout_s``."""
+        ...
+
+    def cluster_spec(self) -> ClusterSpec | None:
+        """Who is where, once everyone is known."""
+        ...
+
+    def events(self) -> list[JobEvent]:
+        """The job's story so far."""
+        ...
+
+    def kill(self, reason: str) -> None:
+        """Ask for the end; returns when the job has taken it in. Idempotent."""
+        ...
+
+    def logs(self, tasks: list[TaskId], *, follow: bool) -> Iterator[LogLine]:
+        """Lines of the tasks' stdout and stderr, in the order they are found."""
+        ...
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """One line a task wrote. ``text`` has no line ending."""
+
+    task: TaskId
+    attempt: int
+    stream: str
+    text: str
+
+
+class JobBackend(Protocol):
+    """Where jobs are submitted to and found again."""
+
+    name: str
+
+    def submit(self, plan: Plan) -> JobHandle:
+        """Stage and start a job; returns once it is accepted and goes on without us."""
+        ...
+
+    def open(self, job: JobId) -> JobHandle:
+        """Find a job again, or raise ``NotFoundError``."""
+        ...
+
+    def list(self) -> list[JobSummary]:
+        """All jobs this backend still knows, newest first."""
+        ...
