@@ -14,7 +14,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from ytf.client.plan import Plan
-        from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
+    from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
     from ytf.master.events import BackendEvent, ContainersRecovered
     from ytf.specs.cluster import ClusterSpec
     from ytf.specs.names import ContainerId, JobId, TaskId

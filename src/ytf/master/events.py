@@ -184,6 +184,11 @@ AnyEvent = (
 )
 
 BackendEvent = (
-    ContainerAllocated | RequestRefused | LaunchFailed | ContainerCompleted | ContainersRecovered | NodeLost
+    ContainerAllocated
+    | RequestRefused
+    | LaunchFailed
+    | ContainerCompleted
+    | ContainersRecovered
+    | NodeLost
 )
 """What a backend may tell the master."""

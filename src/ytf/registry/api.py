@@ -73,5 +73,3 @@ class Registry(Protocol):
     async def close(self) -> None:
         """Stop taking reports, after answering those that wait."""
         ...
-
-

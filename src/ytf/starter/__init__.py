@@ -1,4 +1,4 @@
-"""Our process in each container: takes a port, reports, waits for the cluster spec, runs the command.
+"""Our process in each container: takes a port, reports, waits for the spec, runs the command.
 
 Standard library only, Python 3.8 and newer, and small: this package imports
 nothing but itself, and modules that cost memory (``hashlib`` brings OpenSSL,
