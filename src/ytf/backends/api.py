@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """How to start a starter in a container: what a ContainerLaunchContext needs.
 
-    ``env`` is the whole environment the backend adds to the container's own.
+    ``env`` is added to the container's own environment. ``starter`` becomes
+    ``YTF_STARTER`` (docs/protocols.md §3); the backend adds what only it knows:
+    ``secret_file``, ``master_file``, ``host``, ``log_dir``, ``parent``.
     """
 
     container: ContainerId
     task: TaskId
-    attempt: int
     env: dict[str, str]
+    starter: dict[str, str | int | float | bool | None]
     memory_mb: int
 
 
