@@ -1,0 +1,93 @@
+"""Sentences about why a job ended as it did."""
+
+from __future__ import annotations
+
+import signal as _signal
+from collections.abc import Sequence
+
+from ytf.master.events import Cause
+from ytf.master.state import Failure, Task
+from ytf.specs.status import TaskState
+
+CAUSES = {
+    Cause.EXITED: "its container ended before the end of its program was reported",
+    Cause.RELEASED: "its container was released",
+    Cause.MEMORY: "it used more memory than it had asked for",
+    Cause.LOGS: "it wrote more logs than its node allows",
+    Cause.PREEMPTED: "its container was preempted",
+    Cause.NODE_LOST: "its node was lost",
+    Cause.DISK_FAILED: "its node's disk failed",
+    Cause.EXPIRED: "its container was not launched in time",
+}
+
+_NAMED = 5
+"""So many tasks are named in a sentence; the rest are counted."""
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL`` for 9; the number itself where it has no name."""
+    try:
+        return _signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def ending(exit_code: int | None, signal: int | None) -> str:
+    """How a program or container ended, in words."""
+    if signal is not None:
+        return f"was ended by {signal_name(signal)}"
+    if exit_code is not None:
+        return f"exited with code {exit_code}"
+    return "ended"
+
+
+def failure_text(failure: Failure, note: str = "") -> str:
+    """The first cause: which task, where, how, its last words, and what to do."""
+    where = failure.node or failure.host
+    place = f" on {where}" if where else ""
+    attempt = f", attempt {failure.attempt}," if failure.attempt > 1 else ""
+    how = ending(failure.exit_code, failure.signal)
+    if failure.reason:
+        how = failure.reason if how == "ended" else f"{how}: {failure.reason}"
+    parts = [f"{failure.task}{attempt} {how}{place}."]
+    if failure.tail.strip():
+        lines = "\n".join(f"  | {line}" for line in failure.tail.rstrip().splitlines())
+        parts.append(f"Last lines of its stderr:\n{lines}")
+    if failure.hint:
+        parts.append(f"Hint: {failure.hint}")
+    if note:
+        parts.append(note)
+    return "\n".join(parts)
+
+
+def _names(words: Sequence[str]) -> str:
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return ", ".join(words[:_NAMED]) + more
+
+
+def allocation_text(short: list[str], timeout_s: float, note: str) -> str:
+    """Why the job could not start: what it got of what it asked for."""
+    text = f"Not everything was allocated within {timeout_s:g} s: got {'; '.join(short)}."
+    return f"{text} {note}".rstrip()
+
+
+def rendezvous_text(late: list[Task], timeout_s: float, note: str) -> str:
+    """Which tasks never became ready."""
+    what = {TaskState.ALLOCATED: "not registered", TaskState.STARTING: "not started"}
+    who = _names([f"{t.id} ({what[t.state]})" for t in late])
+    text = f"Not every task was ready within {timeout_s:g} s of getting its container: {who}."
+    return f"{text} {note}".rstrip() + "\nHint: look at the starter's log of these tasks."
+
+
+def success_text(judged: int, failed: list[Task]) -> str:
+    """A success, and whose failure was ignored on the way."""
+    if not failed:
+        return "All tracked tasks succeeded."
+    names = _names([t.id for t in failed])
+    return f"{judged - len(failed)} of {judged} tracked tasks succeeded; ignored: {names}."
+
+
+def nobody_text(failed: list[Task]) -> str:
+    """Failures may be ignored, but not all of them."""
+    names = _names([f"{t.id}: {t.reason or ending(t.exit_code, t.signal)}" for t in failed])
+    return f"No task succeeded ({names})."

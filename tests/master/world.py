@@ -1,0 +1,292 @@
+"""A made-up world around the job machine: it does what commands say, and what it likes.
+
+Everything a real backend and real starters can do is an *action* with a name;
+a test (or hypothesis) picks which happens next. Reports may be delivered late
+and twice, a master may restart anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tests.master.invariants import check
+from ytf.master import commands as c
+from ytf.master import events as e
+from ytf.master.machine import CLIENT_CONTAINER, CLIENT_TASK, Machine
+from ytf.master.state import JobMemory
+from ytf.specs.cluster import ClusterSpec
+from ytf.specs.job import CLIENT, TENSORBOARD, JobSpec
+from ytf.specs.names import ContainerId, NodeId, RequestId, TaskId, group_of, index_of
+from ytf.specs.status import FinalStatus
+
+NODES = [NodeId(f"node{i}") for i in range(3)]
+
+
+@dataclass
+class Starter:
+    """What lives in a container."""
+
+    container: ContainerId
+    task: TaskId
+    node: NodeId
+    attempt: int
+    generation: int
+    port: int | None = None
+    registered: bool = False
+    program: str = "none"  # none, running, ended
+    told_to_stop: bool = False
+
+
+@dataclass
+class World:
+    """One job's surroundings. ``actions`` lists what can happen now."""
+
+    spec: JobSpec
+    hostile: bool = True
+    now: float = 1000.0
+    wishes: dict[RequestId, c.RequestContainer] = field(default_factory=dict)
+    starters: dict[ContainerId, Starter] = field(default_factory=dict)
+    published: ClusterSpec | None = None
+    finished: c.FinishJob | None = None
+    log: list[tuple[e.AnyEvent, float]] = field(default_factory=list)
+    ports: int = 2000
+    made: int = 0
+    masters: int = 1
+    killed: bool = False
+    last_exit: dict[TaskId, int] = field(default_factory=dict)
+    troubles: int = 0
+
+    def __post_init__(self) -> None:
+        self.machine = Machine(self.spec)
+        self.feed(e.MasterStarted(attempt=1))
+        if self.spec.client:
+            self.starters[CLIENT_CONTAINER] = Starter(
+                CLIENT_CONTAINER, CLIENT_TASK, NodeId("client"), 1, 1
+            )
+
+    # ---- the machine's side
+
+    def feed(self, event: e.AnyEvent) -> None:
+        self.log.append((event, self.now))
+        out = self.machine.handle(event, self.now)
+        check(self.machine)
+        for command in out:
+            self.obey(command)
+
+    def obey(self, command: c.AnyCommand) -> None:
+        match command:
+            case c.RequestContainer():
+                self.wishes[command.request] = command
+            case c.CancelRequest():
+                self.wishes.pop(command.request, None)
+            case c.LaunchStarter():
+                assert command.container in self.starters
+                starter = self.starters[command.container]
+                starter.task, starter.attempt = command.task, command.attempt
+                starter.generation = command.generation
+            case c.ReleaseContainer():
+                if command.container in self.starters:
+                    self.starters[command.container].told_to_stop = True
+            case c.PublishClusterSpec():
+                assert self.published is None or command.spec.revision >= self.published.revision
+                self.published = command.spec
+            case c.RestartTask():
+                starter_ = self.starters.get(command.container)
+                if starter_ is not None and command.attempt > starter_.attempt:
+                    starter_.attempt, starter_.generation = command.attempt, command.generation
+                    starter_.registered, starter_.program = False, "none"
+            case c.StopTask():
+                if command.container in self.starters:
+                    self.starters[command.container].told_to_stop = True
+            case c.FinishJob():
+                assert self.finished is None or self.finished == command
+                self.finished = command
+
+    # ---- the world's side
+
+    def actions(self) -> dict[str, Callable[[], None]]:
+        """Everything that can happen next, by a stable name."""
+        found: dict[str, Callable[[], None]] = {}
+        for request in self.wishes:
+            for node in NODES if self.hostile else NODES[:1]:
+                found[f"allocate {request} {node}"] = lambda r=request, n=node: self.allocate(r, n)
+        for starter in self.starters.values():
+            name = f"{starter.container}"
+            if starter.told_to_stop:
+                found[f"stop {name}"] = lambda s=starter: self.complete(s, e.Cause.RELEASED)
+                continue
+            if not starter.registered:
+                found[f"register {name}"] = lambda s=starter: self.register(s)
+            elif starter.program == "none" and self.may_run(starter):
+                found[f"run {name}"] = lambda s=starter: self.run(s)
+            elif starter.program == "running":
+                found[f"exit 0 {name}"] = lambda s=starter: self.exit(s, 0)
+                if self.hostile:
+                    found[f"exit 1 {name}"] = lambda s=starter: self.exit(s, 1)
+                    found[f"port {name}"] = lambda s=starter: self.exit(s, 1, port_lost=True)
+            if self.hostile:
+                found[f"silent {name}"] = lambda s=starter: self.silent(s)
+                if starter.container != CLIENT_CONTAINER:
+                    for cause in e.Cause:
+                        found[f"{cause.value} {name}"] = lambda s=starter, k=cause: self.complete(
+                            s, k, 9
+                        )
+        deadline = self.machine.next_deadline()
+        if deadline is not None:
+            found["deadline"] = self.pass_deadline
+        if self.hostile:
+            found["kill"] = self.kill
+            found["master restarts"] = self.restart_master
+            for node in NODES:
+                found[f"lose {node}"] = lambda n=node: self.lose(n)
+            if self.log:
+                found["repeat"] = lambda: self.feed(self.log[-1][0])
+                found["repeat older"] = lambda: self.feed(self.log[len(self.log) // 2][0])
+            for request in list(self.wishes)[:1]:
+                found[f"refuse {request}"] = lambda r=request: self.refuse(r)
+        return found
+
+    def may_run(self, starter: Starter) -> bool:
+        group, index = group_of(starter.task), index_of(starter.task)
+        if group == TENSORBOARD:
+            return True
+        spec = self.published
+        if spec is None or spec.generation != starter.generation:
+            return False
+        if group == CLIENT:
+            return True
+        hosts = spec.members.get(group, ())
+        return index < len(hosts) and hosts[index] == f"{starter.node}:{starter.port}"
+
+    def allocate(self, request: RequestId, node: NodeId) -> None:
+        del self.wishes[request]
+        self.made += 1
+        container = ContainerId(f"c{self.made}")
+        self.starters[container] = Starter(container, TaskId("?:0"), node, 0, 0)
+        self.feed(e.ContainerAllocated(request=request, container=container, node=node))
+
+    def refuse(self, request: RequestId) -> None:
+        del self.wishes[request]
+        self.troubles += 1
+        self.feed(e.RequestRefused(request=request, reason="too big"))
+
+    def register(self, s: Starter) -> None:
+        self.ports += 1
+        s.port = None if s.container == CLIENT_CONTAINER else self.ports
+        s.registered = True
+        self.feed(
+            e.StarterRegistered(
+                task=s.task,
+                attempt=s.attempt,
+                container=s.container,
+                host=s.node,
+                port=s.port,
+                control="x:1",
+            )
+        )
+
+    def run(self, s: Starter) -> None:
+        s.program = "running"
+        self.feed(e.TaskStarted(task=s.task, attempt=s.attempt, container=s.container))
+
+    def exit(self, s: Starter, code: int, port_lost: bool = False) -> None:
+        s.program = "ended"
+        self.last_exit[s.task] = code
+        self.troubles += code != 0
+        self.feed(
+            e.TaskExited(
+                task=s.task,
+                attempt=s.attempt,
+                container=s.container,
+                exit_code=code,
+                signal=None,
+                ended_at=self.now - 1,
+                port_lost=port_lost,
+            )
+        )
+
+    def complete(self, s: Starter, cause: e.Cause, signal: int | None = None) -> None:
+        del self.starters[s.container]
+        if s.container == CLIENT_CONTAINER:
+            return
+        if signal is not None:
+            self.troubles += 1
+        self.feed(e.ContainerCompleted(container=s.container, cause=cause, signal=signal))
+
+    def silent(self, s: Starter) -> None:
+        self.troubles += 1
+        if s.container == CLIENT_CONTAINER:
+            del self.starters[s.container]
+        self.feed(e.StarterLost(container=s.container, silent_s=31))
+
+    def lose(self, node: NodeId) -> None:
+        for s in [s for s in self.starters.values() if s.node == node]:
+            del self.starters[s.container]
+        self.troubles += 1
+        self.feed(e.NodeLost(node=node))
+
+    def kill(self) -> None:
+        self.killed = True
+        self.feed(e.KillRequested(by="alice"))
+
+    def pass_deadline(self) -> None:
+        deadline = self.machine.next_deadline()
+        assert deadline is not None
+        name, at = deadline
+        self.now = max(self.now, at)
+        if name not in ("backoff", "restart", "stop", "release", "evaluation"):
+            self.troubles += 1
+        self.feed(e.DeadlinePassed(deadline=name))
+
+    def restart_master(self) -> None:
+        """A new master replays the journal; the world is as it was."""
+        replayed = Machine(self.spec)
+        for event, at in self.log:
+            replayed.handle(event, at)
+        assert replayed.memory == self.machine.memory
+        encoded = msgspec.json.encode(replayed.memory)
+        restored = Machine(self.spec, msgspec.json.decode(encoded, type=JobMemory))
+        assert restored.memory == self.machine.memory
+        self.machine = restored
+        self.masters += 1
+        self.wishes.clear()
+        self.published = None
+        self.feed(e.MasterStarted(attempt=self.masters))
+        alive = tuple(k for k in self.starters if k != CLIENT_CONTAINER)
+        self.feed(e.ContainersRecovered(containers=alive, complete=True))
+        for command in self.machine.resume():
+            self.obey(command)
+
+    # ---- the end
+
+    def drive_home(self, limit: int = 2000) -> c.FinishJob:
+        """Let only good things happen from now on: the job must come to its end."""
+        self.hostile = False
+        for _ in range(limit):
+            if self.finished is not None:
+                return self.finished
+            possible = self.actions()
+            names = [n for n in possible if n != "deadline"] or list(possible)
+            assert names, "nothing can happen any more, and the job is not over"
+            possible[names[0]]()
+        raise AssertionError(f"the job has not ended: {self.machine.memory}")
+
+    def judge(self) -> None:
+        """The final status must be the true one."""
+        assert self.finished is not None
+        status = self.finished.status
+        if status is FinalStatus.KILLED:
+            assert self.killed
+        if status is FinalStatus.FAILED:
+            assert self.troubles, self.finished.diagnostics
+        if status is FinalStatus.SUCCEEDED:
+            tracked = self.spec.tracked_groups()
+            memory = self.machine.memory
+            for task in memory.tasks.values():
+                group = group_of(task.id)
+                if group in tracked and not task.dropped:
+                    ignored = self.spec.policy(group).value == "ignore"
+                    assert ignored or self.last_exit.get(task.id) == 0, task
