@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -112,41 +113,44 @@ class World:
         found: dict[str, Callable[[], None]] = {}
         for request in self.wishes:
             for node in NODES if self.hostile else NODES[:1]:
-                found[f"allocate {request} {node}"] = lambda r=request, n=node: self.allocate(r, n)
+                found[f"allocate {request} {node}"] = partial(self.allocate, request, node)
         for starter in self.starters.values():
             name = f"{starter.container}"
             if starter.told_to_stop:
-                found[f"stop {name}"] = lambda s=starter: self.complete(s, e.Cause.RELEASED)
+                found[f"stop {name}"] = partial(self.complete, starter, e.Cause.RELEASED)
                 continue
             if not starter.registered:
-                found[f"register {name}"] = lambda s=starter: self.register(s)
+                found[f"register {name}"] = partial(self.register, starter)
             elif starter.program == "none" and self.may_run(starter):
-                found[f"run {name}"] = lambda s=starter: self.run(s)
+                found[f"run {name}"] = partial(self.run, starter)
             elif starter.program == "running":
-                found[f"exit 0 {name}"] = lambda s=starter: self.exit(s, 0)
+                found[f"exit 0 {name}"] = partial(self.exit, starter, 0)
                 if self.hostile:
-                    found[f"exit 1 {name}"] = lambda s=starter: self.exit(s, 1)
-                    found[f"port {name}"] = lambda s=starter: self.exit(s, 1, port_lost=True)
+                    found[f"exit 1 {name}"] = partial(self.exit, starter, 1)
+                    found[f"port {name}"] = partial(self.exit, starter, 1, port_lost=True)
             if self.hostile:
-                found[f"silent {name}"] = lambda s=starter: self.silent(s)
+                found[f"silent {name}"] = partial(self.silent, starter)
                 if starter.container != CLIENT_CONTAINER:
                     for cause in e.Cause:
-                        found[f"{cause.value} {name}"] = lambda s=starter, k=cause: self.complete(
-                            s, k, 9
-                        )
-        deadline = self.machine.next_deadline()
-        if deadline is not None:
+                        found[f"{cause.value} {name}"] = partial(self.complete, starter, cause, 9)
+        if self.machine.next_deadline() is not None:
             found["deadline"] = self.pass_deadline
         if self.hostile:
-            found["kill"] = self.kill
-            found["master restarts"] = self.restart_master
-            for node in NODES:
-                found[f"lose {node}"] = lambda n=node: self.lose(n)
-            if self.log:
-                found["repeat"] = lambda: self.feed(self.log[-1][0])
-                found["repeat older"] = lambda: self.feed(self.log[len(self.log) // 2][0])
-            for request in list(self.wishes)[:1]:
-                found[f"refuse {request}"] = lambda r=request: self.refuse(r)
+            found |= self._hostilities()
+        return found
+
+    def _hostilities(self) -> dict[str, Callable[[], None]]:
+        found: dict[str, Callable[[], None]] = {
+            "kill": self.kill,
+            "backend gone": self.backend_gone,
+            "master restarts": self.restart_master,
+            "repeat": partial(self.feed, self.log[-1][0]),
+            "repeat older": partial(self.feed, self.log[len(self.log) // 2][0]),
+        }
+        for node in NODES:
+            found[f"lose {node}"] = partial(self.lose, node)
+        for request in list(self.wishes)[:1]:
+            found[f"refuse {request}"] = partial(self.refuse, request)
         return found
 
     def may_run(self, starter: Starter) -> bool:
@@ -231,6 +235,11 @@ class World:
     def kill(self) -> None:
         self.killed = True
         self.feed(e.KillRequested(by="alice"))
+
+    def backend_gone(self) -> None:
+        self.troubles += 1
+        self.starters.clear()
+        self.feed(e.BackendGone(reason="the node died"))
 
     def pass_deadline(self) -> None:
         deadline = self.machine.next_deadline()

@@ -15,16 +15,17 @@ import msgspec
 if TYPE_CHECKING:
     from ytf.client.plan import Plan
     from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
-    from ytf.master.events import BackendEvent, ContainersRecovered
+    from ytf.master.events import BackendEvent
     from ytf.specs.cluster import ClusterSpec
     from ytf.specs.names import ContainerId, JobId, TaskId
-    from ytf.specs.status import FinalStatus, JobEvent, JobStatus, JobSummary
+    from ytf.specs.status import JobEvent, JobRecord, JobStatus, JobSummary
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """How to start a starter in a container: what a ContainerLaunchContext needs.
 
-    ``env`` is added to the container's own environment. ``starter`` becomes
+    ``env`` is added to the container's own environment, ``defaults`` only where
+    that has no variable of the name. ``starter`` becomes
     ``YTF_STARTER`` (docs/protocols.md §3); the backend adds what only it knows:
     ``secret_file``, ``master_file``, ``host``, ``log_dir``, ``parent``.
     """
@@ -32,6 +33,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     container: ContainerId
     task: TaskId
     env: dict[str, str]
+    defaults: dict[str, str]
     starter: dict[str, str | int | float | bool | None]
     memory_mb: int
 
@@ -43,12 +45,16 @@ class ContainerBackend(Protocol):
     of them is told through :meth:`events`. All are idempotent.
     """
 
-    async def start(self, attempt: int, tracking_url: str) -> ContainersRecovered:
-        """Register this master attempt; tell which containers of earlier ones live."""
+    async def start(self, attempt: int, tracking_url: str) -> None:
+        """Register this master attempt, which is to be found at ``tracking_url``."""
         ...
 
     def events(self) -> AsyncIterator[BackendEvent]:
-        """What happens, until :meth:`finish`. A completion repeats until acknowledged."""
+        """What happens, until :meth:`finish`.
+
+        After a master's restart first the completions that nobody had
+        acknowledged, then ``ContainersRecovered``. ``BackendGone`` is the last.
+        """
         ...
 
     def acknowledge(self, container: ContainerId) -> None:
@@ -71,12 +77,16 @@ class ContainerBackend(Protocol):
         """Kill and give back a container; comes back as ``ContainerCompleted(RELEASED)``."""
         ...
 
+    def log_url(self, task: TaskId, attempt: int, container: ContainerId) -> str | None:
+        """Where a person can read what an attempt wrote."""
+        ...
+
     def supply(self) -> str:
         """One sentence on what the cluster or queue has to give now, for diagnostics."""
         ...
 
-    async def finish(self, status: FinalStatus, diagnostics: str) -> None:
-        """The job is over; nothing may be asked after it."""
+    async def finish(self, record: JobRecord) -> None:
+        """The job is over: keep its record, and let go. Nothing may be asked after it."""
         ...
 
 

@@ -98,6 +98,12 @@ class NodeLost(Event, frozen=True, kw_only=True):
     node: NodeId
 
 
+class BackendGone(Event, frozen=True, kw_only=True):
+    """The backend is gone for good, and every container with it; why, in one sentence."""
+
+    reason: str
+
+
 class StarterRegistered(Event, frozen=True, kw_only=True):
     """A starter has its port and waits for the cluster spec.
 
@@ -175,6 +181,7 @@ AnyEvent = (
     | LaunchFailed
     | ContainerCompleted
     | NodeLost
+    | BackendGone
     | StarterRegistered
     | StarterLost
     | TaskStarted
@@ -190,5 +197,6 @@ BackendEvent = (
     | ContainerCompleted
     | ContainersRecovered
     | NodeLost
+    | BackendGone
 )
 """What a backend may tell the master."""

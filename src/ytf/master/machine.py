@@ -30,6 +30,7 @@ from ytf.master.commands import (
 )
 from ytf.master.events import (
     AnyEvent,
+    BackendGone,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
@@ -176,6 +177,8 @@ class Machine:
                 for container_id, container in list(self.memory.containers.items()):
                     if container.node == event.node:
                         self._container_ended(container_id, at, Cause.NODE_LOST)
+            case BackendGone():
+                self._backend_gone(event, at)
             case StarterRegistered():
                 self._starter_registered(event)
             case StarterLost():
@@ -323,6 +326,18 @@ class Machine:
             )
             self._fail(task, failure, at, ran=self._known_to_peers(task))
 
+    def _backend_gone(self, event: BackendGone, at: float) -> None:
+        """Nothing can run any more: whatever was not decided has failed."""
+        if self.memory.final is None:
+            self._end(FinalStatus.FAILED, event.reason, at)
+        for container_id, container in list(self.memory.containers.items()):
+            task = self.memory.tasks[container.task]
+            if task.container == container_id and task.state in LIVE:
+                task.reason = event.reason
+                self._roster.set_state(task, TaskState.LOST)
+            task.container = None
+            del self.memory.containers[container_id]
+
     def _known_to_peers(self, task: Task) -> bool:
         """Whether others may already talk to this attempt, so that it cannot be replaced unseen."""
         if task.state is TaskState.RUNNING or task.id == CLIENT_TASK:
@@ -382,13 +397,15 @@ class Machine:
         """A task's current attempt is over, and not well: do what its policy says."""
         memory = self.memory
         container = memory.containers.get(task.container) if task.container else None
-        ordered = container is not None and container.stopping
+        first = memory.first_failure
+        earlier = first is not None and failure.ended_at < first.ended_at
+        ordered = container is not None and container.stopping and not earlier
         lost = TaskState.LOST if failure.infrastructure else TaskState.FAILED
         self._roster.set_state(task, TaskState.KILLED if ordered else lost)
         task.exit_code, task.signal = failure.exit_code, failure.signal
         task.reason = failure.reason or failure.hint
         if memory.final is not None:
-            if not ordered:
+            if earlier:
                 self._reconsider(failure)
             return
         verdict = judge(self.spec, memory, task, failure, ran)
@@ -417,14 +434,10 @@ class Machine:
             self._end(FinalStatus.FAILED, diagnostics.failure_text(failure, verdict.note), at)
 
     def _reconsider(self, failure: Failure) -> None:
-        """A failure told after the decision may still be the first cause: exits can come late."""
-        memory = self.memory
-        first = memory.first_failure
-        if first is None or failure.ended_at >= first.ended_at:
-            return
+        """The first cause is who failed first, though told of later: exits can be late."""
         if self.spec.policy(group_of(failure.task)) is not OnFailure.IGNORE:
-            memory.first_failure = failure
-            memory.diagnostics = diagnostics.failure_text(failure)
+            self.memory.first_failure = failure
+            self.memory.diagnostics = diagnostics.failure_text(failure)
 
     def _reset(self, task: Task) -> None:
         """Make a task ready for its next attempt."""

@@ -45,7 +45,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, kw_only=True):
-    """One task. ``request`` is set while it wishes for a container, ``container`` once it has one."""
+    """One task; ``request`` is set while it wishes for a container, then ``container``."""
 
     id: TaskId
     state: TaskState = TaskState.PENDING

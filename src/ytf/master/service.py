@@ -1,0 +1,363 @@
+"""The master: turns the world into events and the job machine's commands into calls.
+
+One loop takes events in batches: handle them all, write them to the journal,
+and only then execute what the machine said and answer who reported. While a
+batch is being written the next one gathers, which makes the journal's writes
+few however many starters report at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from ytf.backends.api import ContainerBackend
+from ytf.frameworks.diagnosis import diagnose
+from ytf.master import story as stories
+from ytf.master.commands import (
+    AnyCommand,
+    CancelRequest,
+    FinishJob,
+    LaunchStarter,
+    PublishClusterSpec,
+    ReleaseContainer,
+    RequestContainer,
+    RestartTask,
+    StopTask,
+)
+from ytf.master.events import (
+    AnyEvent,
+    BackendGone,
+    ContainerCompleted,
+    DeadlinePassed,
+    KillRequested,
+    LaunchFailed,
+    MasterStarted,
+    StarterLost,
+    StarterRegistered,
+    TaskExited,
+    TaskStarted,
+)
+from ytf.master.journal import Journal, JournalError
+from ytf.master.launch import make_launch
+from ytf.master.machine import ALLOCATION, RENDEZVOUS, Machine
+from ytf.master.replay import Replay
+from ytf.master.segments import Entry
+from ytf.master.state import JobMemory
+from ytf.master.view import JobInfo, Story, View
+from ytf.registry.api import Order, Registry
+from ytf.specs.cluster import ClusterSpec
+from ytf.specs.job import JobSpec
+from ytf.specs.names import ContainerId, TaskId
+from ytf.specs.status import JobEvent, JobRecord, JobStatus
+
+SNAPSHOT_EVERY = 2000
+"""Events between two snapshots: what a new master has at most to replay."""
+
+
+class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    memory: JobMemory
+    events: list[JobEvent]
+
+
+class _Posted(msgspec.Struct):
+    event: AnyEvent
+    durable: asyncio.Future[None] | None
+
+
+class Master:
+    """Runs one job to its end. Implements the registry's sink and the clients' view.
+
+    ``url`` is where starters and clients find this master; ``clock`` gives
+    seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: JobSpec,
+        info: JobInfo,
+        url: str,
+        journal: Journal,
+        backend: ContainerBackend,
+        registry: Registry,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._spec = spec
+        self._info = info
+        self._url = url
+        self._journal = journal
+        self._backend = backend
+        self._registry = registry
+        self._clock = clock
+        self._machine = Machine(spec)
+        self._story = Story()
+        self._tasks: dict[ContainerId, TaskId] = {}
+        self._inbox: asyncio.Queue[_Posted] = asyncio.Queue()
+        self._finish: FinishJob | None = None
+        self._since_snapshot = 0
+        self._view = View(
+            info, self._machine, self._story, tracking_url=url, log_url=backend.log_url
+        )
+
+    # ------------------------------------------------------------------ for clients
+
+    @property
+    def version(self) -> int:
+        """Grows whenever the status changes."""
+        return self._story.version
+
+    async def changed(self, version: int) -> None:
+        """Return once the version is not this one."""
+        await self._story.changed(version)
+
+    def status(self) -> JobStatus:
+        """How the job and its tasks are now."""
+        return self._view.status()
+
+    def cluster_spec(self) -> ClusterSpec | None:
+        """Who is where, once everyone is known."""
+        return self._view.cluster_spec()
+
+    def events(self) -> list[JobEvent]:
+        """The job's story so far."""
+        return self._story.events
+
+    def record(self) -> JobRecord:
+        """All that stays of the job."""
+        return self._view.record()
+
+    def starters(self) -> list[str]:
+        """Where the starters of the job's containers listen."""
+        containers = self._machine.memory.containers.values()
+        return [c.control for c in containers if c.control is not None]
+
+    def tell_end(self) -> None:
+        """Let clients who wait know that the job is over; its record is kept by now."""
+        self._story.touch()
+
+    async def kill(self, by: str, reason: str) -> None:
+        """End the job; returns once the wish is durable."""
+        await self._post_durably(KillRequested(by=by, reason=reason))
+
+    # ------------------------------------------------------------------ for starters
+
+    async def report(self, event: StarterRegistered | TaskStarted | TaskExited) -> Order | None:
+        """Take a report in; answers the starter's order once the report is durable."""
+        if isinstance(event, TaskExited):
+            found = diagnose(event.exit_code, event.signal, event.tail)
+            event = msgspec.structs.replace(event, hint=found.hint, port_lost=found.port_lost)
+        await self._post_durably(event)
+        return self._order(event.container)
+
+    # ------------------------------------------------------------------ life
+
+    async def recover(self) -> None:
+        """Replay what earlier masters recorded. Must come before :meth:`run`."""
+        replay = await self._journal.replay()
+        self._restore(replay)
+        for container in self._machine.memory.containers:
+            order = self._order(container)
+            if order is not None:
+                self._registry.order(container, order)
+
+    async def run(self, bury: str | None = None) -> None:
+        """From taking over until the job is over and nothing of it runs.
+
+        ``bury``: the backend is known to be gone for good, and why.
+        """
+        self._post(MasterStarted(attempt=self._journal.attempt))
+        if bury is not None:
+            self._post(BackendGone(reason=bury))
+        for command in self._machine.resume():
+            self._execute(command)
+        await self._registry.start(self)
+        pumps = [
+            asyncio.create_task(self._pump_backend()),
+            asyncio.create_task(self._watch_starters()),
+        ]
+        loop = asyncio.create_task(self._loop())
+        pending = {loop, *pumps}
+        try:
+            while not loop.done():
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        finally:
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+
+    def _restore(self, replay: Replay) -> None:
+        if replay.snapshot is not None:
+            kept = msgspec.json.decode(replay.snapshot, type=_Snapshot)
+            self._machine = Machine(self._spec, kept.memory)
+            self._story.events = kept.events
+            self._tasks = {c: known.task for c, known in kept.memory.containers.items()}
+        for entry in replay.entries:
+            self._take_in(entry.event, entry.at)
+        self._view = View(
+            self._info,
+            self._machine,
+            self._story,
+            tracking_url=self._url,
+            log_url=self._backend.log_url,
+        )
+
+    # ------------------------------------------------------------------ the loop
+
+    async def _loop(self) -> None:
+        while self._finish is None:
+            batch = await self._next_batch()
+            entries: list[Entry] = []
+            commands: list[AnyCommand] = []
+            for posted in batch:
+                at = self._clock()
+                entries.append(Entry(at=at, event=posted.event))
+                commands += self._take_in(posted.event, at)
+            failure = await self._record(entries)
+            for command in commands:
+                self._execute(command)
+            for posted in batch:
+                self._settle(posted, failure)
+            if self._finish is None:
+                self._story.touch()
+        while not self._inbox.empty():
+            self._settle(self._inbox.get_nowait(), None)
+
+    async def _next_batch(self) -> list[_Posted]:
+        """All events that wait; at least one, a deadline's if nothing else comes before it."""
+        batch: list[_Posted] = []
+        deadline = self._machine.next_deadline()
+        with contextlib.suppress(asyncio.TimeoutError):
+            timeout = None if deadline is None else max(0.0, deadline[1] - self._clock())
+            batch.append(await asyncio.wait_for(self._inbox.get(), timeout))
+        while not self._inbox.empty():
+            batch.append(self._inbox.get_nowait())
+        if deadline is not None and self._clock() >= deadline[1]:
+            batch.append(_Posted(self._deadline_passed(deadline[0]), None))
+        return batch
+
+    def _deadline_passed(self, name: str) -> DeadlinePassed:
+        note = ""
+        if name == ALLOCATION:
+            note = self._backend.supply()
+        elif name == RENDEZVOUS and self._journal.last_error is not None:
+            note = f"The journal could not be written: {self._journal.last_error}."
+        return DeadlinePassed(deadline=name, note=note)
+
+    def _take_in(self, event: AnyEvent, at: float) -> list[AnyCommand]:
+        """Let the machine handle an event, and note both sides of it in the story."""
+        out = self._machine.handle(event, at)
+        for command in out:
+            if isinstance(command, LaunchStarter):
+                self._tasks[command.container] = command.task
+        self._story.events.append(stories.tell_event(event, at, self._tasks))
+        told = (stories.tell_command(command, at) for command in out)
+        self._story.events.extend(line for line in told if line is not None)
+        return out
+
+    async def _record(self, entries: list[Entry]) -> JournalError | None:
+        """Make entries durable; a disk that refuses them must not stop the job."""
+        try:
+            await self._journal.append(entries)
+            self._since_snapshot += len(entries)
+            if self._since_snapshot >= SNAPSHOT_EVERY:
+                self._since_snapshot = 0
+                snapshot = _Snapshot(memory=self._machine.memory, events=self._story.events)
+                await self._journal.snapshot(msgspec.json.encode(snapshot))
+        except JournalError as error:
+            # The entries keep their place and are written when the disk allows;
+            # whoever relies on their being durable is told that they are not.
+            log(f"{error}")
+            return error
+        return None
+
+    def _settle(self, posted: _Posted, failure: JournalError | None) -> None:
+        event = posted.event
+        if isinstance(event, ContainerCompleted | LaunchFailed):
+            self._registry.forget(event.container)
+            if failure is None:
+                self._backend.acknowledge(event.container)
+        if posted.durable is None or posted.durable.done():
+            return
+        if failure is None:
+            posted.durable.set_result(None)
+        else:
+            posted.durable.set_exception(failure)
+
+    # ------------------------------------------------------------------ commands
+
+    def _execute(self, command: AnyCommand) -> None:
+        match command:
+            case RequestContainer():
+                self._backend.request(command)
+            case CancelRequest():
+                self._backend.cancel(command)
+            case LaunchStarter():
+                launch = make_launch(self._spec, self._info.id, self._url, command)
+                self._backend.launch(launch)
+            case ReleaseContainer():
+                self._backend.release(command)
+            case PublishClusterSpec():
+                self._registry.publish(command.spec)
+            case RestartTask() | StopTask():
+                self._registry.order(command.container, self._as_order(command))
+            case FinishJob():
+                self._finish = command
+
+    def _order(self, container: ContainerId) -> Order | None:
+        command = self._machine.order(container)
+        return None if command is None else self._as_order(command)
+
+    def _as_order(self, command: RestartTask | StopTask) -> Order:
+        task = self._machine.memory.tasks[command.task]
+        return Order(
+            attempt=task.attempt,
+            generation=task.generation,
+            stop=isinstance(command, StopTask),
+            grace_s=command.grace_s,
+        )
+
+    # ------------------------------------------------------------------ sources of events
+
+    def _post(self, event: AnyEvent) -> None:
+        self._inbox.put_nowait(_Posted(event, None))
+
+    async def _post_durably(self, event: AnyEvent) -> None:
+        """Returns once the event is in the journal; at once if the job is over."""
+        if self._finish is not None:
+            return
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._inbox.put_nowait(_Posted(event, durable))
+        await durable
+
+    async def _pump_backend(self) -> None:
+        async for event in self._backend.events():
+            self._post(event)
+
+    async def _watch_starters(self) -> None:
+        """Report starters that are silent for too long; a new master gives them time to find it."""
+        limit_s = self._spec.timeouts.heartbeat_s
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(limit_s / 5)
+            now = time.monotonic()
+            for container_id, container in list(self._machine.memory.containers.items()):
+                if not container.registered or container.stopping or not container.wanted:
+                    continue
+                heard = self._registry.last_heard(container_id)
+                silent_s = now - max(began, heard or began)
+                if silent_s > limit_s:
+                    self._post(StarterLost(container=container_id, silent_s=silent_s))
+
+
+def log(text: str) -> None:
+    """One line in the master's own log."""
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    print(f"{stamp} master: {text}", file=sys.stderr, flush=True)

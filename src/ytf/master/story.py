@@ -1,0 +1,81 @@
+"""A job's story for people: events and decisions, in words."""
+
+from __future__ import annotations
+
+from ytf.master import diagnostics
+from ytf.master.commands import AnyCommand, FinishJob, PublishClusterSpec, StopTask
+from ytf.master.events import (
+    AnyEvent,
+    BackendGone,
+    ContainerAllocated,
+    ContainerCompleted,
+    ContainersRecovered,
+    DeadlinePassed,
+    KillRequested,
+    LaunchFailed,
+    MasterStarted,
+    NodeLost,
+    RequestRefused,
+    StarterLost,
+    StarterRegistered,
+    TaskExited,
+    TaskStarted,
+)
+from ytf.specs.names import ContainerId, TaskId
+from ytf.specs.status import JobEvent
+
+
+def tell_event(event: AnyEvent, at: float, tasks: dict[ContainerId, TaskId]) -> JobEvent:
+    """One event in words. ``tasks`` knows whose a container is."""
+    task: str | None = getattr(event, "task", None)
+    container: ContainerId | None = getattr(event, "container", None)
+    if task is None and container is not None:
+        task = tasks.get(container)
+    return JobEvent(at=at, event=type(event).__name__, task=task, text=_event_text(event))
+
+
+def tell_command(command: AnyCommand, at: float) -> JobEvent | None:
+    """One decision in words; None for those that an event will tell of soon enough."""
+    match command:
+        case PublishClusterSpec(spec=spec):
+            count = sum(map(len, spec.members.values()))
+            text = f"generation {spec.generation}, revision {spec.revision}: {count} tasks"
+            return JobEvent(at=at, event="ClusterSpecPublished", text=text)
+        case StopTask(task=task):
+            return JobEvent(at=at, event="TaskStopping", task=task, text="told to stop")
+        case FinishJob(status=status, diagnostics=text):
+            return JobEvent(at=at, event="JobFinished", text=f"{status.value}: {text}")
+    return None
+
+
+def _event_text(event: AnyEvent) -> str:
+    match event:
+        case MasterStarted():
+            return f"master attempt {event.attempt}"
+        case ContainersRecovered():
+            return f"{len(event.containers)} containers lived on without a master"
+        case ContainerAllocated():
+            return f"{event.container} on {event.node}"
+        case RequestRefused() | LaunchFailed() | BackendGone():
+            return event.reason
+        case ContainerCompleted():
+            how = diagnostics.ending(event.exit_code, event.signal)
+            told = f": {event.diagnostics}" if event.diagnostics else ""
+            return f"{event.container} {how} ({event.cause.value}){told}"
+        case NodeLost():
+            return event.node
+        case StarterRegistered():
+            where = f"{event.host}:{event.port}" if event.port is not None else event.host
+            return f"attempt {event.attempt} at {where}"
+        case StarterLost():
+            return f"silent for {event.silent_s:.0f} s"
+        case TaskStarted():
+            return f"attempt {event.attempt}"
+        case TaskExited():
+            how = diagnostics.ending(event.exit_code, event.signal)
+            told = event.reason or event.hint
+            return f"attempt {event.attempt} {how}" + (f": {told}" if told else "")
+        case KillRequested():
+            return f"by {event.by}" + (f": {event.reason}" if event.reason else "")
+        case DeadlinePassed():
+            return f"{event.deadline}" + (f": {event.note}" if event.note else "")
