@@ -169,7 +169,10 @@ class JobSpec(Spec, frozen=True, kw_only=True):
 
     def command_of(self, group: str) -> str | None:
         """The command of a group's tasks, None where ytf brings the program itself."""
-        return self.groups[group].command or self.command
+        own = self.groups[group].command
+        if group == TENSORBOARD or self.servers:
+            return own
+        return own or self.command
 
     def tracked_groups(self) -> frozenset[str]:
         """The groups whose end ends the job, ``client`` among them.

@@ -1,0 +1,252 @@
+"""The command line's short forms: ``-r``, ``-c``, ``-m`` and ``--task_gpus``.
+
+::
+
+    requirement = group ":" count { "," group ":" count }
+    override    = [ group [ "[" index "]" ] ":" ] amount
+    overrides   = override { "," override }          the option may be repeated
+
+The most specific override wins, whatever their order: a task's over its
+group's over the general one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+import msgspec
+
+from ytf.errors import SpecError
+from ytf.specs.job import CLIENT, Resources, TaskGroupSpec
+from ytf.specs.units import MAX_INT, format_memory, parse_memory
+from ytf.specs.wording import did_you_mean, shown, under
+
+MAX_TASKS = 100_000
+"""The most tasks a group may have."""
+MAX_NAME = 63
+"""The longest name of a group: it becomes a part of file and variable names."""
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_OVERRIDE = re.compile(r"(?:([^:\[\]]*)(?:\[([^:\[\]]*)\])?:)?([^:\[\]]*)")
+_REQUIREMENT_FORM = "write it like ps:1,worker:4, without spaces"
+_OVERRIDE_FORMS = "write 4 for all tasks, worker:4 for a group or worker[0]:4 for one task"
+
+
+class Quantity(Enum):
+    """What an override is about, by the option that gives it."""
+
+    VCORES = "-c"
+    MEMORY = "-m"
+    GPUS = "--task_gpus"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Whom an override is for: everyone, a group, or one task of it."""
+
+    group: str | None = None
+    index: int | None = None
+
+    def __str__(self) -> str:
+        if self.group is None:
+            return "all tasks"
+        return self.group if self.index is None else f"{self.group}[{self.index}]"
+
+
+def parse_groups(
+    requirement: str,
+    *,
+    vcores: Iterable[str] = (),
+    memory: Iterable[str] = (),
+    gpus: Iterable[str] = (),
+) -> dict[str, TaskGroupSpec]:
+    """The task groups a command line asks for, in the order of the requirement."""
+    counts = parse_requirement(requirement)
+    return task_groups(
+        counts,
+        vcores=parse_overrides(Quantity.VCORES, vcores, counts),
+        memory=parse_overrides(Quantity.MEMORY, memory, counts),
+        gpus=parse_overrides(Quantity.GPUS, gpus, counts),
+    )
+
+
+def parse_requirement(text: str) -> dict[str, int]:
+    """Group → number of tasks, in the order written."""
+    counts: dict[str, int] = {}
+    seen: dict[str, str] = {}
+    for part in text.split(","):
+        where = f"-r {shown(part)}"
+        name, colon, count = part.partition(":")
+        if not colon:
+            raise SpecError("expected <group>:<number>", where=where, hint=_REQUIREMENT_FORM)
+        check_group_name(name, where=where)
+        if name.lower() in seen:
+            raise _same_name(name, seen[name.lower()], where)
+        seen[name.lower()] = name
+        counts[name] = _number(count, "the number of tasks", 1, MAX_TASKS, where)
+    return counts
+
+
+def format_requirement(counts: Mapping[str, int]) -> str:
+    """The requirement as text; :func:`parse_requirement` gives it back."""
+    return ",".join(f"{name}:{count}" for name, count in counts.items())
+
+
+def parse_overrides(
+    quantity: Quantity, texts: Iterable[str], counts: Mapping[str, int]
+) -> dict[Place, int]:
+    """What each place is given, for a job of these groups."""
+    found: dict[Place, int] = {}
+    for part in (part for given in texts for part in given.split(",")):
+        where = f"{quantity.value} {shown(part)}"
+        match = _OVERRIDE.fullmatch(part)
+        if match is None:
+            raise SpecError("not understood", where=where, hint=_OVERRIDE_FORMS)
+        group, index, text = match.groups()
+        place = Place() if group is None else _place(group, index, counts, where)
+        amount = _amount(quantity, text, where)
+        if place in found:
+            raise SpecError(
+                f"duplicate: there is {_format_amount(quantity, found[place])} for {place} already",
+                where=where,
+                hint="give one value for each place",
+            )
+        found[place] = amount
+    return found
+
+
+def format_overrides(quantity: Quantity, overrides: Mapping[Place, int]) -> str:
+    """Overrides as one option's text; :func:`parse_overrides` gives them back."""
+    return ",".join(
+        _format_amount(quantity, amount)
+        if place.group is None
+        else f"{place}:{_format_amount(quantity, amount)}"
+        for place, amount in overrides.items()
+    )
+
+
+def task_groups(
+    counts: Mapping[str, int],
+    *,
+    vcores: Mapping[Place, int],
+    memory: Mapping[Place, int],
+    gpus: Mapping[Place, int],
+) -> dict[str, TaskGroupSpec]:
+    """Groups with the resources the overrides leave them."""
+    default = Resources()
+
+    def resources(group: str, index: int | None) -> Resources:
+        def most_specific(given: Mapping[Place, int], otherwise: int) -> int:
+            for place in (Place(group, index), Place(group), Place()):
+                if place in given:
+                    return given[place]
+            return otherwise
+
+        return Resources(
+            memory_mb=most_specific(memory, default.memory_mb),
+            vcores=most_specific(vcores, default.vcores),
+            gpus=most_specific(gpus, default.gpus),
+        )
+
+    indices: dict[str, set[int]] = {group: set() for group in counts}
+    for place in (*vcores, *memory, *gpus):
+        if place.group is not None and place.index is not None:
+            indices[place.group].add(place.index)
+
+    groups: dict[str, TaskGroupSpec] = {}
+    for group, count in counts.items():
+        usual = resources(group, None)
+        single = {index: resources(group, index) for index in sorted(indices[group])}
+        groups[group] = TaskGroupSpec(
+            count=count,
+            resources=usual,
+            overrides={index: own for index, own in single.items() if own != usual},
+        )
+    return groups
+
+
+def check_group_name(name: str, *, where: str) -> None:
+    """Raise :class:`SpecError` unless a task group may have this name."""
+    if not name:
+        raise SpecError("a task group needs a name", where=where, hint=_REQUIREMENT_FORM)
+    if _NAME.fullmatch(name) is None:
+        raise SpecError(
+            f"{shown(name)} cannot be the name of a task group",
+            where=where,
+            hint="a name is a letter (a-z, A-Z), then letters, digits and underscores",
+        )
+    if len(name) > MAX_NAME:
+        raise SpecError(
+            f"the name of a task group may have {MAX_NAME} characters, not {len(name)}",
+            where=where,
+        )
+    if name.lower() == CLIENT:
+        raise SpecError(
+            f"{name!r} is reserved for the task at the submitter's terminal",
+            where=where,
+            hint="ask for it with --client (in a file: client: true), or choose another name",
+        )
+
+
+def check_group_names(names: Iterable[str], *, path: str) -> None:
+    """Raise :class:`SpecError` unless the names are fit for task groups, and all different."""
+    seen: dict[str, str] = {}
+    for name in names:
+        where = under(path, name)
+        check_group_name(name, where=where)
+        if name.lower() in seen:
+            raise _same_name(name, seen[name.lower()], where)
+        seen[name.lower()] = name
+
+
+def _same_name(name: str, other: str, where: str) -> SpecError:
+    if name == other:
+        return SpecError(f"duplicate: {name!r} is there already", where=where)
+    return SpecError(
+        f"duplicate: {name!r} and {other!r} differ in case only",
+        where=where,
+        hint="the tasks' variables (DTF_…_HOSTS) are named in upper case and would clash",
+    )
+
+
+def _place(group: str, index: str | None, counts: Mapping[str, int], where: str) -> Place:
+    if group == CLIENT:
+        raise SpecError(
+            "the client runs at the submitter's terminal and has no container",
+            where=where,
+            hint=did_you_mean(group, counts),
+        )
+    if group not in counts:
+        raise SpecError(
+            f"there is no task group {shown(group)} in the requirement",
+            where=where,
+            hint=did_you_mean(group, counts),
+        )
+    if index is None:
+        return Place(group)
+    return Place(group, _number(index, f"an index in {group}", 0, counts[group] - 1, where))
+
+
+def _amount(quantity: Quantity, text: str, where: str) -> int:
+    if quantity is Quantity.MEMORY:
+        return parse_memory(text, where=where)
+    if quantity is Quantity.VCORES:
+        return _number(text, "the number of vcores", 1, MAX_INT, where)
+    # A group may need none where the others have some.
+    return _number(text, "the number of GPUs", 0, MAX_INT, where)
+
+
+def _format_amount(quantity: Quantity, amount: int) -> str:
+    return format_memory(amount) if quantity is Quantity.MEMORY else str(amount)
+
+
+def _number(text: str, what: str, low: int, high: int, where: str) -> int:
+    if re.fullmatch(r"-?[0-9]+", text) is None:
+        problem = f"{shown(text)} is not a whole number" if text else "the number is missing"
+        raise SpecError(problem, where=where, hint=f"{what} is written in the digits 0-9")
+    # Length first: int() refuses to read some thousands of digits.
+    digits = text.lstrip("0") or "0"
+    if len(digits) > len(str(high)) or not low <= int(digits) <= high:
+        raise SpecError(f"{what} must be {low} to {high}, not {shown(text)}", where=where)
+    return int(digits)

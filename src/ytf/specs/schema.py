@@ -1,0 +1,54 @@
+"""A JSON schema of job specs, for editors.
+
+It is drawn from the types; what only :func:`ytf.specs.check.check` knows (one
+field that needs another) is not in it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import msgspec
+
+from ytf.specs.grammar import MAX_NAME, MAX_TASKS
+from ytf.specs.job import JobSpec
+from ytf.specs.units import MAX_INT
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_MEMORY = r"^[0-9]+(\.[0-9]+)?[ ]?([kKmMgGtT]([iI]?[bB])?)?$"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of what :func:`ytf.specs.codec.from_json` and ``from_yaml`` take."""
+    schema: dict[str, Any] = {
+        "$schema": _DIALECT,
+        "title": "ytf job",
+        **msgspec.json.schema(JobSpec),
+    }
+    types = schema["$defs"]
+    for described in types.values():
+        if "description" in described:
+            described["description"] = inspect.cleandoc(described["description"])
+
+    resources = types["Resources"]["properties"]
+    resources["memory"] = {
+        "description": "MB as a whole number, or a number with a unit: 2048, 2GB, 1.5g, 512 MiB",
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": MAX_INT},
+            {"type": "string", "pattern": _MEMORY},
+        ],
+        "default": resources["memory"]["default"],
+    }
+    resources["vcores"].update(minimum=1, maximum=MAX_INT)
+    resources["gpus"].update(minimum=0, maximum=MAX_INT)
+
+    group = types["TaskGroupSpec"]["properties"]
+    group["count"].update(minimum=1, maximum=MAX_TASKS)
+    group["max_restarts"].update(minimum=0, maximum=MAX_INT)
+    group["overrides"]["propertyNames"] = {"pattern": "^(0|[1-9][0-9]*)$"}
+
+    groups = types["JobSpec"]["properties"]["groups"]
+    groups["propertyNames"] = {"pattern": f"^[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}$"}
+    groups["minProperties"] = 1
+    return schema
