@@ -16,18 +16,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ytf.errors import InternalError
-from ytf.master import diagnostics
+from ytf.master import diagnostics, orders
 from ytf.master.commands import (
     AnyCommand,
     CancelRequest,
-    FinishJob,
     LaunchStarter,
     PublishClusterSpec,
     ReleaseContainer,
-    RequestContainer,
     RestartTask,
     StopTask,
 )
+from ytf.master.conclusions import conclusion, next_cluster_spec
 from ytf.master.events import (
     AnyEvent,
     BackendGone,
@@ -49,7 +48,6 @@ from ytf.master.events import (
 from ytf.master.policies import Action, judge, shortage
 from ytf.master.roster import LIVE, Roster
 from ytf.master.state import Container, Failure, JobMemory, Stopping, Task
-from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import CLIENT, JobSpec, OnFailure
 from ytf.specs.names import ContainerId, NodeId, RequestId, TaskId, group_of, index_of, task_id
 from ytf.specs.status import FinalStatus, JobState, TaskState
@@ -116,8 +114,9 @@ class Machine:
 
     def order(self, container_id: ContainerId) -> RestartTask | StopTask | None:
         """What the starter of a container is to do now; None: it has no business here."""
-        container = self.memory.containers.get(container_id)
-        return None if container is None else self._order(container_id, container)
+        if container_id not in self.memory.containers:
+            return None
+        return orders.starter_order(self.spec, self.memory, container_id)
 
     def resume(self) -> list[AnyCommand]:
         """What a new master must say again, for the world to be as the memory has it."""
@@ -127,14 +126,14 @@ class Machine:
             out.append(PublishClusterSpec(spec=memory.published))
         for container_id, container in memory.containers.items():
             if container.registered:
-                out.append(self._order(container_id, container))
+                out.append(orders.starter_order(self.spec, self.memory, container_id))
         out.extend(
-            self._request_command(task, task.request)
+            orders.container_request(self.spec, memory, task, task.request)
             for task in memory.tasks.values()
             if task.request is not None
         )
         if memory.finished:
-            out.append(self._finish_command())
+            out.append(orders.finish_job(memory))
         return out
 
     # ------------------------------------------------------------------ driving
@@ -330,13 +329,12 @@ class Machine:
         """Nothing can run any more: whatever was not decided has failed."""
         if self.memory.final is None:
             self._end(FinalStatus.FAILED, event.reason, at)
-        for container_id, container in list(self.memory.containers.items()):
-            task = self.memory.tasks[container.task]
-            if task.container == container_id and task.state in LIVE:
+        self.memory.containers.clear()
+        for task in self.memory.tasks.values():
+            task.container = None
+            if task.state in LIVE:
                 task.reason = event.reason
                 self._roster.set_state(task, TaskState.LOST)
-            task.container = None
-            del self.memory.containers[container_id]
 
     def _known_to_peers(self, task: Task) -> bool:
         """Whether others may already talk to this attempt, so that it cannot be replaced unseen."""
@@ -453,7 +451,7 @@ class Machine:
             container = self.memory.containers[container_id]
             if not container.stopping:
                 self._roster.set_state(task, TaskState.ALLOCATED)
-                self._say(self._order(container_id, container))
+                self._say(orders.starter_order(self.spec, self.memory, container_id))
                 return
             container.wanted = False
             task.container = None
@@ -518,7 +516,7 @@ class Machine:
         """Stop a container's program and let its starter go."""
         container.stopping = True
         if container.registered or container_id == CLIENT_CONTAINER:
-            self._say(self._order(container_id, container))
+            self._say(orders.starter_order(self.spec, self.memory, container_id))
         else:
             self._say(ReleaseContainer(container=container_id))
         if container_id == CLIENT_CONTAINER:
@@ -596,15 +594,22 @@ class Machine:
             return
         if memory.final is None:
             self._watch_progress(at)
-            self._rendezvous()
-            self._conclude(at)
+            if RESTART not in memory.deadlines:
+                cluster_spec = next_cluster_spec(memory, self._roster)
+                if cluster_spec is not None:
+                    memory.published = cluster_spec
+                    memory.revision = cluster_spec.revision
+                    self._say(PublishClusterSpec(spec=cluster_spec))
+            end = conclusion(self._roster)
+            if end is not None:
+                self._end(*end, at)
         if memory.final is not None:
             self._stop_all(at)
             if not memory.containers:
                 memory.finished = True
                 memory.finished_at = at
                 memory.deadlines.clear()
-                self._say(self._finish_command())
+                self._say(orders.finish_job(memory))
 
     def _watch_progress(self, at: float) -> None:
         """Keep the allocation and rendezvous deadlines exactly while they apply."""
@@ -621,77 +626,10 @@ class Machine:
         if self.memory.running_since is None and not unready and not counts[TaskState.PENDING]:
             self.memory.running_since = at
 
-    def _rendezvous(self) -> None:
-        """Publish the cluster spec once every member has registered, and again when one moved."""
-        memory, counts = self.memory, self._roster.counts
-        if RESTART in memory.deadlines or not counts[TaskState.STARTING]:
-            return
-        if counts[TaskState.PENDING] or counts[TaskState.ALLOCATED]:
-            return
-        members: dict[str, list[str]] = {}
-        for task in self._roster.members():
-            if task.port is not None:
-                members.setdefault(group_of(task.id), []).append(f"{task.host}:{task.port}")
-        spec = ClusterSpec(
-            generation=memory.generation,
-            revision=memory.revision + 1,
-            members={group: tuple(hosts) for group, hosts in members.items()},
-        )
-        if memory.published is None or memory.published.members != spec.members:
-            memory.revision = spec.revision
-            memory.published = spec
-            self._say(PublishClusterSpec(spec=spec))
-
-    def _conclude(self, at: float) -> None:
-        """End the job when the tracked tasks are done, or when nobody is left to wait for."""
-        over = self._roster.over()
-        if not over or self._roster.tracked_open:
-            return
-        judged = self._roster.tracked()
-        if not judged:
-            judged = list(self._roster.members())
-            if over < len(judged):
-                return
-        failed = [t for t in judged if t.state is not TaskState.SUCCEEDED]
-        if len(failed) < len(judged):
-            text = diagnostics.success_text(len(judged), failed)
-            self._end(FinalStatus.SUCCEEDED, text, at)
-        else:
-            self._end(FinalStatus.FAILED, diagnostics.nobody_text(failed), at)
-
     # ------------------------------------------------------------------ commands
 
     def _request(self, task: Task) -> None:
         task.requests += 1
         request = RequestId(f"{task.id}#{task.requests}")
         self._roster.set_request(task, request)
-        self._say(self._request_command(task, request))
-
-    def _request_command(self, task: Task, request: RequestId) -> RequestContainer:
-        limit = self.spec.max_node_failures
-        bad = sorted(node for node, n in self.memory.node_failures.items() if n >= limit)
-        return RequestContainer(
-            request=request,
-            group=group_of(task.id),
-            resources=self.spec.resources(task.id),
-            avoid=tuple(bad),
-        )
-
-    def _order(self, container_id: ContainerId, container: Container) -> RestartTask | StopTask:
-        """What the starter of a container is to do, from the state alone."""
-        grace_s = self.spec.timeouts.stop_grace_s
-        task = self.memory.tasks[container.task]
-        if container.stopping or not container.wanted:
-            return StopTask(task=task.id, container=container_id, grace_s=grace_s)
-        return RestartTask(
-            task=task.id,
-            container=container_id,
-            attempt=task.attempt,
-            generation=task.generation,
-            grace_s=grace_s,
-        )
-
-    def _finish_command(self) -> FinishJob:
-        if self.memory.final is None:
-            raise InternalError("a job cannot finish without a final status")
-        return FinishJob(status=self.memory.final, diagnostics=self.memory.diagnostics)
+        self._say(orders.container_request(self.spec, self.memory, task, request))
