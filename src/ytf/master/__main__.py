@@ -50,7 +50,7 @@ async def serve(job_dir: Path, attempt: int, bury: str | None, ready: _Ready) ->
     spec = codec.from_json((job_dir / "spec.json").read_bytes())
     info = msgspec.json.decode((job_dir / "job.json").read_bytes(), type=JobInfo)
     secret = (job_dir / "secret").read_bytes()
-    journal = await Journal.open(LocalBlobs(job_dir / "journal"), attempt)
+    journal = await Journal.open(LocalBlobs(job_dir / "journal"), attempt, patience_s=1.0)
     server = HttpServer(Gatekeeper(secret))
     url = f"http://127.0.0.1:{await server.listen('127.0.0.1')}"
     backend = LocalContainers(job_dir)

@@ -194,6 +194,8 @@ class Master:
             await asyncio.gather(*pending, return_exceptions=True)
 
     def _restore(self, replay: Replay) -> None:
+        for blob in replay.torn:
+            log(f"the journal's {blob} is damaged; it held nothing that was acknowledged")
         if replay.snapshot is not None:
             kept = msgspec.json.decode(replay.snapshot, type=_Snapshot)
             self._machine = Machine(self._spec, kept.memory)
@@ -220,15 +222,15 @@ class Master:
                 at = self._clock()
                 entries.append(Entry(at=at, event=posted.event))
                 commands += self._take_in(posted.event, at)
-            failure = await self._record(entries)
+            durable = await self._record(entries)
             for command in commands:
                 self._execute(command)
             for posted in batch:
-                self._settle(posted, failure)
+                self._settle(posted, durable)
             if self._finish is None:
                 self._story.touch()
         while not self._inbox.empty():
-            self._settle(self._inbox.get_nowait(), None)
+            self._settle(self._inbox.get_nowait(), durable=True)
 
     async def _next_batch(self) -> list[_Posted]:
         """All events that wait; at least one, a deadline's if nothing else comes before it."""
@@ -262,34 +264,39 @@ class Master:
         self._story.events.extend(line for line in told if line is not None)
         return out
 
-    async def _record(self, entries: list[Entry]) -> JournalError | None:
-        """Make entries durable; a disk that refuses them must not stop the job."""
+    async def _record(self, entries: list[Entry]) -> bool:
+        """Make entries durable; a disk that refuses them must not stop the job.
+
+        Refused entries keep their place and are written when the disk allows;
+        whoever relies on their being durable is told that they are not.
+        """
         try:
             await self._journal.append(entries)
-            self._since_snapshot += len(entries)
-            if self._since_snapshot >= SNAPSHOT_EVERY:
-                self._since_snapshot = 0
-                snapshot = _Snapshot(memory=self._machine.memory, events=self._story.events)
-                await self._journal.snapshot(msgspec.json.encode(snapshot))
         except JournalError as error:
-            # The entries keep their place and are written when the disk allows;
-            # whoever relies on their being durable is told that they are not.
             log(f"{error}")
-            return error
-        return None
+            return False
+        self._since_snapshot += len(entries)
+        if self._since_snapshot >= SNAPSHOT_EVERY:
+            self._since_snapshot = 0
+            snapshot = _Snapshot(memory=self._machine.memory, events=self._story.events)
+            try:
+                await self._journal.snapshot(msgspec.json.encode(snapshot))
+            except JournalError as error:
+                log(f"no snapshot this time: {error}")
+        return True
 
-    def _settle(self, posted: _Posted, failure: JournalError | None) -> None:
+    def _settle(self, posted: _Posted, durable: bool) -> None:
         event = posted.event
         if isinstance(event, ContainerCompleted | LaunchFailed):
             self._registry.forget(event.container)
-            if failure is None:
+            if durable:
                 self._backend.acknowledge(event.container)
         if posted.durable is None or posted.durable.done():
             return
-        if failure is None:
+        if durable:
             posted.durable.set_result(None)
         else:
-            posted.durable.set_exception(failure)
+            posted.durable.set_exception(JournalError("the journal cannot be written just now"))
 
     # ------------------------------------------------------------------ commands
 
