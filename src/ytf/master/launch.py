@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ytf.backends.api import Launch
+from ytf.errors import InternalError
+from ytf.frameworks import tensorflow
 from ytf.frameworks.profiles import profile
 from ytf.master.commands import LaunchStarter
 from ytf.specs.job import TENSORBOARD, JobSpec
@@ -18,7 +20,7 @@ def make_launch(spec: JobSpec, job: JobId, master_url: str, command: LaunchStart
     env = {
         **spec.env,
         **group_spec.env,
-        "DTF_TASK_PROGRAM": spec.command_of(group) or "",
+        "DTF_TASK_PROGRAM": _program(spec, group),
         "DTF_TASK_JOB_NAME": group,
         "DTF_TASK_INDEX": str(index_of(command.task)),
     }
@@ -50,3 +52,12 @@ def make_launch(spec: JobSpec, job: JobId, master_url: str, command: LaunchStart
         },
         memory_mb=resources.memory_mb,
     )
+
+
+def _program(spec: JobSpec, group: str) -> str:
+    command = spec.command_of(group)
+    if command is None and spec.servers:
+        return tensorflow.server_command()
+    if command is None:
+        raise InternalError(f"the plan left {group} without a command")
+    return command

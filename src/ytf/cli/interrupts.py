@@ -1,0 +1,63 @@
+"""Ctrl-C and SIGTERM as exceptions that arrive where we can act on them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(BaseException):
+    """Somebody wants us to stop. Not an ``Exception``: nobody may swallow it by accident."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.exit_code = 128 + number
+
+
+class Interrupts:
+    """While entered, SIGINT and SIGTERM raise :class:`Interrupted` in the main thread.
+
+    Inside :meth:`held` the first one waits for the end of the block, so that a
+    job that is just being accepted is known before it is killed; a second one
+    is raised at once.
+    """
+
+    def __init__(self) -> None:
+        self._old: dict[int, Any] = {}
+        self._holding = False
+        self._pending: int | None = None
+
+    def __enter__(self) -> None:
+        self._old = {number: signal.signal(number, self._arrive) for number in _SIGNALS}
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number, old in self._old.items():
+            signal.signal(number, old)
+
+    def _arrive(self, number: int, frame: FrameType | None) -> None:
+        if self._holding and self._pending is None:
+            self._pending = number
+            return
+        raise Interrupted(number)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let the block finish before the first interrupt is raised."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            raise Interrupted(pending)

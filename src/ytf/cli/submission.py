@@ -1,0 +1,100 @@
+"""What ``ytf-submit`` and ``ytf submit`` do once they have a spec."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ytf.backends.api import JobBackend
+from ytf.cli import tables, waiting
+from ytf.cli.interrupts import Interrupted, Interrupts
+from ytf.cli.sweeping import sweep
+from ytf.client import backends
+from ytf.client.describe import describe
+from ytf.client.plan import Plan, make_plan
+from ytf.client.settings import Settings, choose_backend
+from ytf.specs import codec
+from ytf.specs.job import JobSpec
+
+
+def submit(
+    prog: str,
+    spec: JobSpec,
+    settings: Settings,
+    *,
+    wait: bool,
+    dryrun: bool,
+    json: bool,
+    base: Path | None = None,
+) -> int:
+    """Plan and submit; print the job's id alone on stdout, all else on stderr."""
+    sweep()
+    choice = choose_backend(settings)
+    if not json:
+        print(f"{prog}: backend {choice.name} ({choice.reason})", file=sys.stderr)
+    backend = backends.backend(choice.name)
+    plan = make_plan(
+        spec,
+        backend=choice.name,
+        user=getpass.getuser(),
+        base=base,
+        tensorboard=_any_tensorboard if dryrun else _own_tensorboard,
+    )
+    if dryrun:
+        if json:
+            tables.print_json(_as_json(plan))
+        else:
+            sys.stdout.write(describe(plan))
+        return 0
+    for note in plan.notes:
+        print(f"{prog}: note: {note}", file=sys.stderr)
+    return _send(prog, backend, plan, wait=wait)
+
+
+def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool) -> int:
+    if not wait and not plan.spec.client:
+        print(backend.submit(plan).job)
+        return 0
+    interrupts = Interrupts()
+    with interrupts:
+        handle = None
+        try:
+            with interrupts.held():
+                handle = backend.submit(plan)
+            print(handle.job, flush=True)
+            if plan.spec.client:
+                from ytf.cli.client import run_client
+
+                run_client(prog, handle, plan)
+        except Interrupted as interrupt:
+            if handle is not None:
+                waiting.kill_on_interrupt(prog, handle, interrupt)
+            return interrupt.exit_code
+        return waiting.wait_for_end(prog, handle)
+
+
+def _own_tensorboard() -> Sequence[str]:
+    from ytf.packaging import environments
+
+    return environments.tensorboard(lambda text: print(text, file=sys.stderr))
+
+
+def _any_tensorboard() -> Sequence[str]:
+    # A dry run makes no environment; where it will lie is not known before.
+    return ("tensorboard",)
+
+
+def _as_json(plan: Plan) -> bytes:
+    return msgspec.json.encode(
+        {
+            "backend": plan.backend,
+            "user": plan.user,
+            "spec": codec.to_dict(plan.spec),
+            "uploads": plan.uploads,
+            "notes": plan.notes,
+        }
+    )

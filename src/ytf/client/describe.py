@@ -1,0 +1,57 @@
+"""A plan in words, for ``--dryrun``."""
+
+from __future__ import annotations
+
+from ytf.client.plan import Plan
+from ytf.specs.job import CLIENT, JobSpec, Resources
+from ytf.specs.units import format_memory
+
+
+def describe(plan: Plan) -> str:
+    """What would be submitted, for a person to read; ends with a line ending."""
+    spec = plan.spec
+    lines = [f"job {spec.name!r} for {plan.user} on {plan.backend}, queue {spec.queue}"]
+    lines += _groups(spec)
+    pairs = [
+        ("input", spec.input),
+        ("output", spec.output),
+        ("script", spec.script),
+        ("environment", spec.environment),
+        ("framework", spec.framework.value),
+        ("registry", spec.registry.value),
+        ("time limit", f"{spec.timeouts.job_s:g} s" if spec.timeouts.job_s else None),
+    ]
+    lines += [f"{name}: {value}" for name, value in pairs if value]
+    lines += [f"ships: {upload.source} as {upload.name}" for upload in plan.uploads]
+    lines += [f"sets: {name}={value}" for name, value in spec.env.items()]
+    lines += [f"note: {note}" for note in plan.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _groups(spec: JobSpec) -> list[str]:
+    tracked = spec.tracked_groups()
+    lines: list[str] = []
+    for name, group in spec.groups.items():
+        role = "ends the job" if name in tracked else "does not end the job"
+        policy = spec.policy(name).value
+        lines.append(
+            f"  {name} × {group.count}: {_amount(group.resources)}; {role}; on failure {policy}"
+        )
+        lines += [
+            f"    {name}:{index}: {_amount(own)}" for index, own in sorted(group.overrides.items())
+        ]
+        lines.append(_command(spec.command_of(name)))
+    if spec.client:
+        lines.append(f"  {CLIENT} × 1: here; ends the job")
+        lines.append(_command(spec.client_command or spec.command))
+    return lines
+
+
+def _amount(resources: Resources) -> str:
+    words = f"{resources.vcores} vcore(s), {format_memory(resources.memory_mb)}"
+    return f"{words}, {resources.gpus} GPU(s)" if resources.gpus else words
+
+
+def _command(command: str | None) -> str:
+    first, *rest = (command or "").split("\n")
+    return "\n".join([f"    $ {first}", *(f"      {line}" for line in rest)])

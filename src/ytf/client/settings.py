@@ -1,0 +1,156 @@
+"""What the user has settled once: ``ytf.toml``, ``YTF_*`` variables and flags.
+
+Flags win over the environment, the environment over the project's file, the
+project's over the user's. Values stay as the user wrote them; whoever uses one
+parses it with the same grammar as the flag of that name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ytf.backends import NAMES
+from ytf.errors import SettingsError
+
+FILE = "ytf.toml"
+
+KEYS: dict[str, str] = {
+    "backend": "where jobs run: local or yarn",
+    "queue": "the queue to submit to",
+    "name": "the name of jobs that have none",
+    "env": "what `python` in the command is: node, current or a path",
+    "registry": "where starters report: rest",
+    "framework": "which variables programs get: tensorflow or none",
+    "task_vcores": "vcores of each task",
+    "task_memory": "memory of each task",
+}
+"""Every setting and what it means. The variable of ``queue`` is ``YTF_QUEUE``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings in force. ``sources`` says who set each one."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, key: str) -> str | None:
+        """The value of a setting, None if nobody set it."""
+        return self.values.get(key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendChoice:
+    """Which backend, and why in a few words."""
+
+    name: str
+    reason: str
+
+
+def home(environ: Mapping[str, str] | None = None) -> Path:
+    """``YTF_HOME``, or ``~/.ytf``: what is kept on the client's side."""
+    given = (os.environ if environ is None else environ).get("YTF_HOME")
+    return Path(given).absolute() if given else Path.home() / ".ytf"
+
+
+def load(
+    flags: Mapping[str, str | None] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Settings:
+    """Merge flags, environment and files; raises ``SettingsError`` for what it does not know."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, str] = {}
+    sources: dict[str, str] = {}
+
+    def merge(layer: Mapping[str, str], source: str) -> None:
+        for key, value in layer.items():
+            values[key] = value
+            sources[key] = source
+
+    for path in _files(environ, cwd or Path.cwd()):
+        merge(_read(path), str(path))
+    for key in KEYS:
+        variable = f"YTF_{key.upper()}"
+        # An empty variable is how a shell user says "not set".
+        if environ.get(variable):
+            merge({key: environ[variable]}, f"the variable {variable}")
+    for key, given in (flags or {}).items():
+        if given is not None:
+            merge({key: given}, f"--{key}")
+
+    backend = values.get("backend")
+    if backend is not None and backend not in NAMES:
+        raise SettingsError(
+            f"there is no backend {backend!r} (from {sources['backend']})",
+            hint=f"use one of: {', '.join(NAMES)}",
+        )
+    return Settings(values=values, sources=sources)
+
+
+def choose_backend(
+    settings: Settings, *, environ: Mapping[str, str] | None = None
+) -> BackendChoice:
+    """The backend that is set, else ``yarn`` where Hadoop is configured, else ``local``."""
+    chosen = settings.get("backend")
+    if chosen is not None:
+        return BackendChoice(name=chosen, reason=f"from {settings.sources['backend']}")
+    found = hadoop_configuration(os.environ if environ is None else environ)
+    if found is not None:
+        return BackendChoice(name="yarn", reason=f"Hadoop configuration in {found}")
+    return BackendChoice(name="local", reason="no Hadoop configuration found")
+
+
+def hadoop_configuration(environ: Mapping[str, str]) -> Path | None:
+    """The directory with ``yarn-site.xml`` that the environment names, if there is one."""
+    candidates = [environ.get("HADOOP_CONF_DIR"), environ.get("YARN_CONF_DIR")]
+    if environ.get("HADOOP_HOME"):
+        candidates.append(os.path.join(environ["HADOOP_HOME"], "etc", "hadoop"))
+    for candidate in candidates:
+        if candidate and (Path(candidate) / "yarn-site.xml").is_file():
+            return Path(candidate)
+    return None
+
+
+def _files(environ: Mapping[str, str], cwd: Path) -> list[Path]:
+    """The settings files there are, the weakest first."""
+    user = home(environ) / FILE
+    found = [user] if user.is_file() else []
+    for folder in (cwd, *cwd.parents):
+        project = folder / FILE
+        if project.is_file():
+            if project != user:
+                found.append(project)
+            break
+    return found
+
+
+def _read(path: Path) -> dict[str, str]:
+    # tomllib came with Python 3.11; tomli is the same module for 3.10.
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        table: dict[str, object] = toml.loads(path.read_text(encoding="utf-8"))
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise SettingsError(f"{path} is not valid TOML: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"cannot read {path}: {exc.strerror}") from exc
+    return {key: _value(path, key, value) for key, value in table.items()}
+
+
+def _value(path: Path, key: str, value: object) -> str:
+    if key not in KEYS:
+        near = difflib.get_close_matches(key, KEYS, n=1)
+        raise SettingsError(
+            f"{path}: there is no setting {key!r}",
+            hint=f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(KEYS)}",
+        )
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise SettingsError(f"{path}: {key} must be a string or a number, not {value!r}")
+    return str(value)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.client.fakes import FakeBackend, FakeHandle, status
+from ytf.specs.status import JobState, JobStatus
+
+Install = Callable[..., FakeBackend]
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings, no Hadoop and no jobs but the test's own."""
+    for variable in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME", "YTF_BACKEND"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("YTF_HOME", str(tmp_path / "home"))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Put a fake backend whose one job has the given story in place of all others."""
+
+    def put(*story: JobStatus) -> FakeBackend:
+        backend = FakeBackend(FakeHandle(*(story or (status(JobState.SUBMITTED),))))
+        monkeypatch.setattr("ytf.client.backends.backend", lambda name: backend)
+        monkeypatch.setattr("ytf.cli.sweeping.LocalJobs", lambda: backend)
+        return backend
+
+    return put

@@ -1,0 +1,32 @@
+"""``ytf-submit --wait`` on a job that runs until it is killed, for tests of signals.
+
+``python -m tests.cli.driver quick|slow WORDS…``: a slow job never dies.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from tests.client.fakes import FakeBackend, FakeHandle, status
+from ytf.cli import submit
+from ytf.client import backends
+from ytf.specs.status import JobState, JobStatus
+
+
+class EndlessHandle(FakeHandle):
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        if self.killed and sys.argv[1] == "quick":
+            return status(JobState.KILLED)
+        threading.Event().wait(timeout_s)
+        return self.story[0]
+
+    def kill(self, reason: str) -> None:
+        self.killed.append(reason)
+        print(f"kill: {reason}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    fake = FakeBackend(EndlessHandle(status(JobState.RUNNING)))
+    backends.backend = lambda name: fake
+    sys.exit(submit.main(sys.argv[2:]))

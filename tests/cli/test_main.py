@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Install
+from tests.client.fakes import JOB, status, task
+from ytf.backends.api import LogLine
+from ytf.cli import logs, main
+from ytf.cli.parser import Parser
+from ytf.specs.cluster import ClusterSpec
+from ytf.specs.names import TaskId
+from ytf.specs.status import JobEvent, JobState, TaskState
+
+FAILED = status(
+    JobState.FAILED,
+    task("ps", 0, TaskState.KILLED, host="h1", port=4001),
+    task("worker", 0, TaskState.FAILED, exit_code=3, host="h2", port=4002, reason="broke"),
+    task("worker", 1, TaskState.PENDING, attempt=0),
+    diagnostics="worker:0 broke\n",
+)
+
+USAGE: list[tuple[list[str], str, str]] = [
+    ([], "which command?", "ytf --help"),
+    (["statsu", str(JOB)], "invalid choice: 'statsu'", "did you mean status?"),
+    (["status"], "required: ID", "ytf status --help"),
+    (["status", JOB, "--jsn"], "--jsn", "did you mean --json?"),
+    (["status", JOB, "more"], "unrecognized arguments: more", ""),
+    (["logs", JOB, "a", "b"], "unrecognized arguments: b", ""),
+    (["attach", JOB], "expected one command to attach, got 0 words", "quote it"),
+    (["attach", JOB, "python", "x.py"], "got 2 words", "quote it"),
+    (["attach", JOB, "python", "--steps", "3"], "got 3 words", "quote it"),
+    (["attach", JOB, "true", "--index", "-1"], "--index", ""),
+    (["submit", "job.yaml", "--json"], "--json goes with --dryrun only", ""),
+    (["submit", "no.yaml"], "cannot read no.yaml: No such file", ""),
+    (["list", "--backend", "slurm"], "there is no backend 'slurm'", "local, yarn"),
+]
+
+
+@pytest.mark.parametrize(("words", "message", "hint"), USAGE, ids=[" ".join(c[0]) for c in USAGE])
+def test_wrong_usage_is_said_once_and_clearly(
+    words: list[str], message: str, hint: str, install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install()
+    assert main.main(words) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert lines[0].startswith("ytf: error: ")
+    assert message in lines[0]
+    assert len(lines) <= 2
+    assert hint in "".join(lines[1:])
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "kill", "spec", "events"])
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [("local_2_b", "there is no job local_2_b"), ("x", "'x' is not a job id")],
+)
+def test_a_job_that_is_not_there(
+    command: str, job: str, message: str, install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install()
+    assert main.main([command, job]) == 1
+    assert message in capfd.readouterr().err
+
+
+class TestStatus:
+    def test_json_has_the_fields_of_the_contract(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        backend = install(FAILED)
+        assert main.main(["status", JOB, "--json"]) == 0
+        told = json.loads(capfd.readouterr().out)
+        assert " ".join(told) == (
+            "id name user queue backend state final_status diagnostics started finished "
+            "tracking_url tensorboard_url tasks"
+        )
+        assert " ".join(told["tasks"][0]) == (
+            "group index state attempt exit_code signal host port container node log_url reason"
+        )
+        assert told["state"] == told["final_status"] == "FAILED"
+        assert backend.sweeps == 1
+
+    def test_text_in_a_pipe(self, install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+        install(FAILED)
+        assert main.main(["status", JOB]) == 0
+        out = capfd.readouterr().out
+        assert out.startswith(f"job:         {JOB}\nname:        TensorFlow\n")
+        assert out.endswith(
+            "TASK      STATE    ATTEMPT  WHERE    ENDED\n"
+            "ps:0      KILLED   1        h1:4001  -\n"
+            "worker:0  FAILED   1        h2:4002  exit code 3, broke\n"
+            "worker:1  PENDING  -        -        -\n"
+            "\n"
+            "worker:0 broke\n"
+        )
+
+
+def test_list(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(FAILED)
+    assert main.main(["list"]) == 0
+    out, err = capfd.readouterr()
+    assert out.splitlines()[1].split()[:4] == [JOB, "TensorFlow", "FAILED", "default"]
+    assert err == "ytf: backend local (no Hadoop configuration found)\n"
+    assert main.main(["list", "--json"]) == 0
+    (told,) = json.loads(capfd.readouterr().out)
+    assert " ".join(told) == "id name user queue backend state started finished"
+
+
+def test_spec(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    backend = install()
+    assert main.main(["spec", JOB]) == 1
+    assert "has no cluster spec" in capfd.readouterr().err
+    backend.handle.spec = ClusterSpec(generation=1, revision=2, members={"ps": ("h:1", "h:2")})
+    assert main.main(["spec", JOB]) == 0
+    assert json.loads(capfd.readouterr().out) == {"ps": ["h:1", "h:2"]}
+
+
+def test_events(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    backend = install()
+    backend.handle.happened = [JobEvent(at=0.0, event="TaskExited", task="ps:0", text="code 1")]
+    assert main.main(["events", JOB, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == [
+        {"at": 0.0, "event": "TaskExited", "task": "ps:0", "text": "code 1"}
+    ]
+    assert main.main(["events", JOB]) == 0
+    assert capfd.readouterr().out.splitlines()[1].split()[2:] == ["ps:0", "TaskExited", "code", "1"]
+
+
+def test_kill(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    backend = install(status(JobState.RUNNING))
+    assert main.main(["kill", JOB]) == 0
+    assert backend.handle.killed == ["asked for with ytf kill"]
+    assert "is being killed" in capfd.readouterr().err
+    backend = install(FAILED)
+    assert main.main(["kill", JOB]) == 0
+    assert backend.handle.killed == []
+    assert "has already ended: FAILED" in capfd.readouterr().err
+
+
+class TestLogs:
+    LINES = (
+        LogLine(TaskId("worker:0"), 1, "stdout", "ünï"),
+        LogLine(TaskId("worker:0"), 2, "stderr", ""),
+        LogLine(TaskId("ps:0"), 1, "stdout", "x"),
+    )
+
+    def test_lines_have_their_task_before_them(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        backend = install(FAILED)
+        backend.handle.lines = list(self.LINES)
+        assert main.main(["logs", JOB]) == 0
+        assert capfd.readouterr().out == "worker:0 | ünï\nworker:0#2 ! \nps:0 | x\n"
+        assert main.main(["logs", JOB, "ps", "-f"]) == 0
+        assert capfd.readouterr().out == "ps:0 | x\n"
+
+    @pytest.mark.parametrize(
+        ("which", "tasks"),
+        [("worker", ["worker:0", "worker:1"]), ("worker:1", ["worker:1"]), ("ps", ["ps:0"])],
+    )
+    def test_a_group_or_a_task(self, which: str, tasks: list[str]) -> None:
+        assert logs.choose(FAILED, which) == tasks
+
+    def test_an_unknown_one(self, install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+        install(FAILED)
+        assert main.main(["logs", JOB, "worker:9"]) == 1
+        err = capfd.readouterr().err
+        assert "no task or group 'worker:9'" in err
+        assert "hint: did you mean worker:" in err
+        assert main.main(["logs", JOB, "client"]) == 1
+        assert "went to its terminal" in capfd.readouterr().err
+
+    def test_colours_mark_task_and_stream(self) -> None:
+        assert logs.render(self.LINES[1], 36) == "\x1b[36mworker:0#2\x1b[0m \x1b[31m!\x1b[0m "
+
+
+class TestSubmitFile:
+    def test_paths_are_relative_to_the_file(self, install: Install, tmp_path: Path) -> None:
+        folder = tmp_path / "jobs"
+        folder.mkdir()
+        (folder / "train.py").touch()
+        (folder / "job.yaml").write_text(
+            "name: from file\nscript: train.py\noutput: out\ncommand: go\n"
+            "groups: {worker: {count: 1}}\n"
+        )
+        Path("ytf.toml").write_text('queue = "prod"\nname = "settings"\n')
+        backend = install()
+        assert main.main(["submit", str(folder / "job.yaml")]) == 0
+        (plan,) = backend.submitted
+        assert plan.uploads[0].source == str(folder / "train.py")
+        assert plan.spec.output == str(folder / "out")
+        assert (plan.spec.name, plan.spec.queue) == ("from file", "prod")
+        assert main.main(["submit", str(folder / "job.yaml"), "-n", "mine", "-q", "q"]) == 0
+        assert (backend.submitted[1].spec.name, backend.submitted[1].spec.queue) == ("mine", "q")
+
+    def test_what_is_wrong_is_said_with_file_and_place(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        install()
+        Path("job.yaml").write_text("comand: go\ngroups: {worker: {count: 1}}\n")
+        assert main.main(["submit", "job.yaml"]) == 2
+        err = capfd.readouterr().err
+        assert "job.yaml: " in err
+        assert "did you mean 'command'?" in err
+
+    @pytest.mark.parametrize(("name", "text"), [("j.yaml", "a: [1"), ("j.json", "{,}")])
+    def test_what_is_no_yaml_or_json(
+        self, name: str, text: str, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        install()
+        Path(name).write_text(text)
+        assert main.main(["submit", name]) == 2
+        assert f"ytf: error: {name}: line " in capfd.readouterr().err
+
+
+def test_schema(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["schema"]) == 0
+    assert json.loads(capfd.readouterr().out)["title"] == "ytf job"
+
+
+def test_gc(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    backend = install()
+    assert main.main(["gc"]) == 0
+    assert backend.sweeps == 1
+    assert capfd.readouterr().err == "ytf: no dead jobs were found\n"
+
+
+def test_our_own_bugs_ask_to_be_reported(
+    install: Install, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    backend = install()
+    monkeypatch.setattr(backend, "open", lambda job: 1 // 0)
+    assert main.main(["status", JOB]) == 70
+    err = capfd.readouterr().err
+    assert "ZeroDivisionError" in err
+    assert "please report it" in err
+
+
+def test_every_command_has_help(capfd: pytest.CaptureFixture[str]) -> None:
+    parser = main.parser()
+    commands = [word for word in parser.words() if not word.startswith("-")]
+    assert commands == [
+        *("submit", "status", "list", "logs", "kill", "spec", "events", "attach", "schema", "gc")
+    ]
+    for command in commands:
+        with pytest.raises(SystemExit) as caught:
+            main.parser().parse_args([command, "--help"])
+        assert caught.value.code == 0
+    assert capfd.readouterr().out.count("usage: ") == len(commands)
+
+
+def test_a_parser_never_guesses() -> None:
+    parser = Parser(prog="x")
+    parser.add_argument("--queue")
+    _, unknown = parser.parse_known_args(["--que", "1"])
+    assert unknown == ["--que", "1"]

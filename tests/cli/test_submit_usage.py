@@ -1,0 +1,103 @@
+"""Every way to get ``ytf-submit`` wrong: exit 2, one clear message, nothing on stdout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Install
+from ytf.cli import submit
+
+R = ["-r", "ps:1,worker:2"]
+CASES: list[tuple[list[str], str, str]] = [
+    ([], "-r is missing", "for example -r ps:1,worker:2"),
+    (["true"], "-r is missing", "for example"),
+    (R, "the task command is missing", "quoted"),
+    ([*R, ""], "the task command is empty", ""),
+    ([*R, "  "], "the task command is empty", ""),
+    ([*R, "python", "train.py"], "got 2 words: python train.py", "quote the command"),
+    (
+        [*R, "python", "train.py", "--lr", "1"],
+        "got 4 words: python train.py --lr 1",
+        "quote the command",
+    ),
+    (["python", *R, "train.py"], "got 2 words: python train.py", "quote the command"),
+    ([*R, "--task_vcore", "2", "true"], "--task_vcore", "did you mean --task_vcores?"),
+    ([*R, "--tensorbord", "true"], "--tensorbord", "did you mean --tensorboard?"),
+    ([*R, "--zzz", "true"], "--zzz", "see ytf-submit --help"),
+    ([*R, "--queue"], "expected one argument", ""),
+    ([*R, "-t=1", "true"], "-t/--tensorboard", ""),
+    (["-r", "worker", "true"], "expected <group>:<number>", "ps:1,worker:4"),
+    (["-r", "worker:0", "true"], "must be 1 to", ""),
+    (["-r", "worker:-1", "true"], "must be 1 to", ""),
+    (["-r", "worker:1,worker:2", "true"], "duplicate", ""),
+    (["-r", "client:1", "true"], "reserved", "--client"),
+    ([*R, "-m", "0", "true"], "memory must be more than 0", ""),
+    ([*R, "-m", "2 parsec", "true"], "is not a unit of memory", ""),
+    ([*R, "-m", "wroker:5", "true"], "no task group 'wroker'", "did you mean 'worker'?"),
+    ([*R, "-m", "worker[2]:5", "true"], "an index in worker must be 0 to 1", ""),
+    ([*R, "-c", "0", "true"], "the number of vcores must be 1", ""),
+    ([*R, "-c", "1", "-c", "2", "true"], "duplicate", ""),
+    ([*R, "--task_gpus", "x", "true"], "is not a whole number", ""),
+    ([*R, "-t", "true"], "TensorBoard needs to know", "-o"),
+    ([*R, "--docker_image", "tf:1", "true"], "docker images is not supported", ""),
+    ([*R, "-s", "no.py", "true"], "there is no file 'no.py'", ""),
+    ([*R, "--files", "no.txt", "true"], "there is no file 'no.txt'", ""),
+    ([*R, "--files", "x=", "true"], "an empty path", ""),
+    ([*R, "--files", "n=here,n=there", "true"], "two files would be called 'n'", "<name>=<path>"),
+    ([*R, "--env", "nowhere", "true"], "is not an environment", "venv or conda"),
+    ([*R, "--registry", "zoo", "true"], "there is no registry 'zoo'", "'rest'"),
+    ([*R, "--framework", "tensorflw", "true"], "there is no framework", "'tensorflow'?"),
+    ([*R, "--backend", "slurm", "true"], "there is no backend 'slurm'", "local, yarn"),
+    ([*R, "--on_failure", "restart", "true"], "there is no policy 'restart'", "did you mean"),
+    ([*R, "--on_failure", "wrk:ignore", "true"], "no task group 'wrk'", ""),
+    (
+        [*R, "--on_failure", "ignore", "--on_failure", "fail-job", "true"],
+        "duplicate: every group",
+        "",
+    ),
+    ([*R, "--max_restarts", "-1", "true"], "is not a number of restarts", ""),
+    ([*R, "--max_restarts", "many", "true"], "is not a number of restarts", ""),
+    ([*R, "--timeout", "0", "true"], "is not a time", "seconds"),
+    ([*R, "--timeout", "1h", "true"], "is not a time", "seconds"),
+    ([*R, "--task_env", "SEED", "true"], "is not NAME=VALUE", ""),
+    ([*R, "--task_env", "DTF_X=1", "true"], "ytf sets this variable itself", ""),
+    ([*R, "--json", "true"], "--json goes with --dryrun only", "ytf status"),
+    ([*R, "--client_command", "x", "true"], "--client_command needs --client", ""),
+    ([*R, "--servers", "true"], "there is no client", "ytf attach"),
+    ([*R, "--servers", "--client"], "the client has no command", ""),
+    ([*R, "-n", "two\nlines", "true"], "control characters", ""),
+]
+
+
+@pytest.mark.parametrize(("words", "message", "hint"), CASES, ids=[" ".join(c[0]) for c in CASES])
+def test_it_is_said_once_and_clearly(
+    words: list[str],
+    message: str,
+    hint: str,
+    install: Install,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    backend = install()
+    for name in ("here", "there"):
+        Path(name).touch()
+    assert submit.main(words) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    lines = [line for line in err.splitlines() if ": backend " not in line]
+    assert lines[0].startswith("ytf-submit: error: ")
+    assert message in lines[0]
+    assert len(lines) <= 2
+    assert hint in "".join(lines[1:])
+    assert "usage:" not in err
+    assert backend.submitted == []
+
+
+def test_gpus_on_this_machine_are_refused_before_submission(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    backend = install()
+    assert submit.main([*R, "--task_gpus", "1", "true"]) == 1
+    assert "local backend gives none" in capfd.readouterr().err
+    assert backend.submitted == []

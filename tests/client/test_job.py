@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.client.fakes import JOB, FakeBackend, FakeHandle, status, task
+from ytf.backends.api import LogLine
+from ytf.client.job import Job, submit
+from ytf.errors import JobFailedError, NotFoundError, SpecError
+from ytf.specs.cluster import ClusterSpec
+from ytf.specs.job import JobSpec, TaskGroupSpec
+from ytf.specs.names import TaskId
+from ytf.specs.status import JobState, TaskState
+
+SPEC = JobSpec(groups={"worker": TaskGroupSpec(count=1)}, command="true")
+
+
+def test_submit_plans_here_and_gives_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.py").touch()
+    backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED), status(JobState.SUCCEEDED)))
+    spec = JobSpec(groups=SPEC.groups, command="true", script="s.py")
+    job = submit(spec, backend=backend)
+    assert job.id == JOB
+    (plan,) = backend.submitted
+    assert [u.source for u in plan.uploads] == [str(tmp_path / "s.py")]
+    outcome = job.wait()
+    assert outcome.succeeded
+    assert outcome.raise_for_status() is outcome
+
+
+def test_a_client_cannot_be_submitted_from_python() -> None:
+    backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED)))
+    spec = JobSpec(groups=SPEC.groups, command="true", client=True)
+    with pytest.raises(SpecError, match="terminal"):
+        submit(spec, backend=backend)
+    assert backend.submitted == []
+
+
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.KILLED])
+def test_a_bad_end_is_raised_with_its_diagnostics(state: JobState) -> None:
+    job = Job(FakeHandle(status(JobState.RUNNING), status(state, diagnostics="worker:0 broke\n")))
+    outcome = job.wait()
+    assert not outcome.succeeded
+    with pytest.raises(JobFailedError, match=f"^job {JOB} ended {state.value}: worker:0 broke$"):
+        outcome.raise_for_status()
+
+
+def test_waiting_has_an_end() -> None:
+    with pytest.raises(TimeoutError, match="still RUNNING"):
+        Job(FakeHandle(status(JobState.RUNNING))).wait(timeout_s=0)
+
+
+def test_everything_else_is_the_handles() -> None:
+    handle = FakeHandle(
+        status(
+            JobState.RUNNING,
+            task("worker", 0, TaskState.RUNNING),
+            task("client", 0, TaskState.RUNNING),
+        )
+    )
+    line = LogLine(TaskId("worker:0"), 1, "stdout", "hello")
+    handle.lines = [line]
+    handle.spec = ClusterSpec(generation=1, revision=1, members={"worker": ("h:1",)})
+    job = Job(handle)
+    assert job.status().state is JobState.RUNNING
+    assert list(job.logs()) == [line]
+    assert handle.asked == ["worker:0"]
+    assert list(job.logs(["ps:0"])) == []
+    assert job.cluster_spec() == handle.spec
+    assert job.events() == []
+    job.kill("enough")
+    assert handle.killed == ["enough"]
+
+
+def test_an_id_of_no_backend() -> None:
+    from ytf.client.job import job
+
+    with pytest.raises(NotFoundError, match="'nonsense' is not a job id"):
+        job("nonsense")

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ytf.client.describe import describe
+from ytf.client.plan import Plan, Upload, make_plan, safe_name
+from ytf.errors import RefusedError, SpecError
+from ytf.frameworks import tensorflow
+from ytf.specs.job import (
+    EVALUATOR,
+    TENSORBOARD,
+    Framework,
+    JobSpec,
+    Resources,
+    TaskGroupSpec,
+)
+
+AWKWARD = "python 'it''s' \"$X\" `date` \\ ; ⟨ünïcödé⟩ 🦆\n  --second-line *"
+
+
+def _spec(**fields: object) -> JobSpec:
+    spec = JobSpec(groups={"worker": TaskGroupSpec(count=1)}, command="true")
+    return msgspec.structs.replace(spec, **fields)
+
+
+def _plan(
+    spec: JobSpec,
+    base: Path,
+    *,
+    backend: str = "local",
+    environ: dict[str, str] | None = None,
+    tensorboard: Sequence[str] = ("tensorboard",),
+) -> Plan:
+    return make_plan(
+        spec,
+        backend=backend,
+        user="alice",
+        base=base,
+        environ=environ or {"PATH": "/usr/bin"},
+        tensorboard=lambda: tensorboard,
+    )
+
+
+def test_a_simple_spec_is_its_own_plan(tmp_path: Path) -> None:
+    spec = _spec(command=AWKWARD, name="ünï 'x'", env={"A": "b c"})
+    plan = _plan(spec, tmp_path)
+    assert plan == Plan(spec=spec, backend="local", user="alice")
+
+
+def test_a_spec_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="no command"):
+        _plan(_spec(command=None), tmp_path)
+
+
+class TestPaths:
+    @pytest.mark.parametrize(
+        "path", ["hdfs://users/u/data", "s3://bucket/x y", "file:///tmp/x", "/absolute/päth x"]
+    )
+    def test_urls_and_absolute_paths_stay(self, tmp_path: Path, path: str) -> None:
+        plan = _plan(_spec(input=path, output=path), tmp_path)
+        assert (plan.spec.input, plan.spec.output) == (path, path)
+
+    def test_relative_ones_are_the_submitters_on_this_machine(self, tmp_path: Path) -> None:
+        plan = _plan(_spec(input="in put", output="out"), tmp_path)
+        assert plan.spec.input == str(tmp_path / "in put")
+        assert plan.spec.output == str(tmp_path / "out")
+
+    def test_elsewhere_nothing_is_interpreted(self, tmp_path: Path) -> None:
+        plan = _plan(_spec(input="in"), tmp_path, backend="yarn")
+        assert plan.spec.input == "in"
+
+
+class TestScript:
+    def test_it_is_shipped_under_its_name(self, tmp_path: Path) -> None:
+        script = tmp_path / "sub" / "train.py"
+        script.parent.mkdir()
+        script.touch()
+        plan = _plan(_spec(script="sub/../sub/train.py"), tmp_path)
+        assert plan.uploads == (Upload(source=str(script), name="train.py"),)
+        assert plan.spec.script == "train.py"
+
+    @pytest.mark.parametrize(
+        ("name", "safe"),
+        [
+            ("my train.py", "my_train.py"),
+            ("$(x)*?[a].py", "__x____a_.py"),
+            ("-x.py", "_x.py"),
+            ("~.py", "_.py"),
+            ("a'b\"c\n.py", "a_b_c_.py"),
+        ],
+    )
+    def test_an_unsafe_name_gets_a_safe_one_beside_it(
+        self, tmp_path: Path, name: str, safe: str
+    ) -> None:
+        script = tmp_path / name
+        script.touch()
+        plan = _plan(_spec(script=str(script)), tmp_path)
+        assert [upload.name for upload in plan.uploads] == [name, safe]
+        assert {upload.source for upload in plan.uploads} == {str(script)}
+        assert plan.spec.script == safe
+
+    @pytest.mark.parametrize("name", ["train.py", "träin-2_ü.py", "学习.py", "a+b@c%d.py"])
+    def test_other_names_are_safe(self, name: str) -> None:
+        assert safe_name(name) == name
+        said = subprocess.run(
+            ["bash", "-c", "printf '%s|' $NAME"],
+            env={"NAME": name, "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            check=True,
+        )
+        assert said.stdout.decode() == f"{name}|"
+
+    def test_the_safe_name_is_taken(self, tmp_path: Path) -> None:
+        for name in ("my train.py", "x"):
+            (tmp_path / name).touch()
+        with pytest.raises(SpecError, match="already"):
+            _plan(_spec(script="my train.py", files={"my_train.py": "x"}), tmp_path)
+
+    def test_a_directory_is_none(self, tmp_path: Path) -> None:
+        (tmp_path / "d").mkdir()
+        with pytest.raises(SpecError, match="is a directory"):
+            _plan(_spec(script="d"), tmp_path)
+
+
+class TestFiles:
+    def test_files_and_directories(self, tmp_path: Path) -> None:
+        (tmp_path / "dir").mkdir()
+        (tmp_path / "a b ü").touch()
+        plan = _plan(_spec(files={"data/x": "dir", "n": "a b ü"}), tmp_path)
+        assert plan.uploads == (
+            Upload(source=str(tmp_path / "dir"), name="data/x"),
+            Upload(source=str(tmp_path / "a b ü"), name="n"),
+        )
+        assert plan.spec.files == {"data/x": str(tmp_path / "dir"), "n": str(tmp_path / "a b ü")}
+
+    @pytest.mark.parametrize("fields", [{"script": "no.py"}, {"files": {"n": "no.py"}}])
+    def test_a_missing_one_is_named(self, tmp_path: Path, fields: dict[str, object]) -> None:
+        with pytest.raises(SpecError, match=r"no file 'no\.py' in "):
+            _plan(_spec(**fields), tmp_path)
+
+
+class TestEnvironment:
+    @pytest.fixture
+    def venv(self, tmp_path: Path) -> Path:
+        (tmp_path / "venv" / "bin").mkdir(parents=True)
+        (tmp_path / "venv" / "bin" / "python").symlink_to(sys.executable)
+        return tmp_path / "venv"
+
+    def test_a_path_goes_first_on_the_tasks_path(self, tmp_path: Path, venv: Path) -> None:
+        plan = _plan(_spec(environment="venv"), tmp_path)
+        assert plan.spec.environment == str(venv)
+        assert plan.spec.env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
+
+    def test_the_users_own_variables_win(self, tmp_path: Path, venv: Path) -> None:
+        plan = _plan(_spec(environment=str(venv), env={"PATH": "/mine"}), tmp_path)
+        assert plan.spec.env["PATH"] == "/mine"
+
+    @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+    def test_current_is_the_active_one(self, tmp_path: Path, venv: Path, variable: str) -> None:
+        plan = _plan(_spec(environment="current"), tmp_path, environ={variable: str(venv)})
+        assert plan.spec.environment == str(venv)
+
+    def test_current_is_ours_where_none_is_active(self, tmp_path: Path) -> None:
+        assert _plan(_spec(environment="current"), tmp_path).spec.environment == sys.prefix
+
+    def test_anything_else_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "x.pex").touch()
+        for wrong in ("x.pex", "nowhere", "."):
+            with pytest.raises(SpecError, match="is not an environment") as caught:
+                _plan(_spec(environment=wrong), tmp_path)
+            assert "venv or conda" in (caught.value.hint or "")
+
+
+class TestTensorBoard:
+    def test_it_becomes_a_group(self, tmp_path: Path) -> None:
+        spec = _spec(tensorboard=True, output="out")
+        plan = _plan(spec, tmp_path, tensorboard=("/a b/python", "-m", "tensorboard.main"))
+        assert plan.spec.groups[TENSORBOARD] == TaskGroupSpec(
+            count=1,
+            command="exec '/a b/python' -m tensorboard.main --logdir \"$DTF_OUTPUT_PATH\" "
+            '--host "$YTF_TASK_HOST" --port "$YTF_TASK_PORT"',
+            resources=Resources(memory_mb=1024),
+            framework=Framework.NONE,
+        )
+
+    def test_a_group_of_that_name_is_it(self, tmp_path: Path) -> None:
+        groups = {
+            "worker": TaskGroupSpec(count=1),
+            TENSORBOARD: TaskGroupSpec(count=1, resources=Resources(memory_mb=77)),
+        }
+        plan = _plan(_spec(groups=groups, output="/o"), tmp_path)
+        assert plan.spec.tensorboard
+        assert plan.spec.groups[TENSORBOARD].resources.memory_mb == 77
+        assert (plan.spec.groups[TENSORBOARD].command or "").startswith("exec tensorboard ")
+
+    def test_a_command_of_its_own_stays(self, tmp_path: Path) -> None:
+        groups = {
+            "worker": TaskGroupSpec(count=1),
+            TENSORBOARD: TaskGroupSpec(count=1, command="mine"),
+        }
+        plan = _plan(_spec(groups=groups), tmp_path, tensorboard=())
+        assert plan.spec.groups[TENSORBOARD].command == "mine"
+
+    def test_there_is_only_one(self, tmp_path: Path) -> None:
+        groups = {"worker": TaskGroupSpec(count=1), TENSORBOARD: TaskGroupSpec(count=2)}
+        with pytest.raises(SpecError, match="one TensorBoard"):
+            _plan(_spec(groups=groups, output="/o"), tmp_path)
+
+    def test_it_needs_an_output(self, tmp_path: Path) -> None:
+        with pytest.raises(SpecError, match="output"):
+            _plan(_spec(tensorboard=True), tmp_path)
+
+    def test_no_environment_is_asked_for_without_it(self, tmp_path: Path) -> None:
+        def forbidden() -> Sequence[str]:
+            raise AssertionError
+
+        make_plan(_spec(), backend="local", user="a", base=tmp_path, tensorboard=forbidden)
+
+
+class TestServers:
+    def test_every_group_runs_the_stock_server(self, tmp_path: Path) -> None:
+        groups = {"ps": TaskGroupSpec(count=1), "worker": TaskGroupSpec(count=2)}
+        plan = _plan(
+            _spec(
+                groups=groups, command="mine", servers=True, client=True, framework=Framework.NONE
+            ),
+            tmp_path,
+        )
+        for group in plan.spec.groups.values():
+            assert group.command == tensorflow.server_command()
+            assert group.framework is Framework.TENSORFLOW
+        (upload,) = plan.uploads
+        assert upload.name == tensorflow.SERVER_NAME
+        assert Path(upload.source).read_bytes().startswith(b'"""A TensorFlow server')
+        assert plan.spec.command == "mine"
+
+    def test_but_tensorboard_does_not(self, tmp_path: Path) -> None:
+        spec = _spec(command=None, servers=True, tensorboard=True, output="/o")
+        plan = _plan(spec, tmp_path)
+        assert (plan.spec.groups[TENSORBOARD].command or "").startswith("exec tensorboard ")
+
+    def test_an_evaluator_cannot(self, tmp_path: Path) -> None:
+        groups = {"worker": TaskGroupSpec(count=1), EVALUATOR: TaskGroupSpec(count=1)}
+        with pytest.raises(SpecError, match="evaluator"):
+            _plan(_spec(groups=groups, command=None, servers=True), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        TaskGroupSpec(count=1, resources=Resources(gpus=1)),
+        TaskGroupSpec(count=1, overrides={0: Resources(gpus=2)}),
+    ],
+)
+def test_gpus_are_refused_on_this_machine(tmp_path: Path, group: TaskGroupSpec) -> None:
+    with pytest.raises(RefusedError, match="worker asks for GPUs"):
+        _plan(_spec(groups={"worker": group}), tmp_path)
+    _plan(_spec(groups={"worker": group}), tmp_path, backend="yarn")
+
+
+def test_a_cluster_too_large_for_variables_is_noted(tmp_path: Path) -> None:
+    def notes(count: int, backend: str, framework: Framework) -> tuple[str, ...]:
+        groups = {"worker": TaskGroupSpec(count=count)}
+        spec = _spec(groups=groups, framework=framework)
+        return _plan(spec, tmp_path, backend=backend).notes
+
+    assert notes(3000, "yarn", Framework.NONE) == ()
+    (note,) = notes(3600, "yarn", Framework.NONE)
+    assert "YTF_CLUSTER_SPEC_FILE" in note
+    assert notes(3500, "yarn", Framework.TENSORFLOW) != ()
+    assert notes(5000, "local", Framework.TENSORFLOW) == ()
+    assert notes(9000, "local", Framework.TENSORFLOW) != ()
+
+
+def test_a_plan_in_words(tmp_path: Path) -> None:
+    (tmp_path / "my train.py").touch()
+    groups = {
+        "ps": TaskGroupSpec(count=1),
+        "worker": TaskGroupSpec(
+            count=2, resources=Resources(gpus=1), overrides={1: Resources(memory_mb=16384)}
+        ),
+    }
+    spec = _spec(groups=groups, script="my train.py", client=True, client_command="mine", name="j")
+    said = describe(_plan(msgspec.structs.replace(spec, command="a\nb"), tmp_path, backend="yarn"))
+    assert said == (
+        "job 'j' for alice on yarn, queue default\n"
+        "  ps × 1: 1 vcore(s), 8 GiB; does not end the job; on failure fail-job\n"
+        "    $ a\n"
+        "      b\n"
+        "  worker × 2: 1 vcore(s), 8 GiB, 1 GPU(s); ends the job; on failure fail-job\n"
+        "    worker:1: 1 vcore(s), 16 GiB\n"
+        "    $ a\n"
+        "      b\n"
+        "  client × 1: here; ends the job\n"
+        "    $ mine\n"
+        "script: my_train.py\n"
+        "environment: node\n"
+        "framework: tensorflow\n"
+        "registry: rest\n"
+        f"ships: {tmp_path}/my train.py as my train.py\n"
+        f"ships: {tmp_path}/my train.py as my_train.py\n"
+    )

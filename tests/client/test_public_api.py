@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import ytf
+
+PUBLIC = [
+    "Backoff",
+    "ClusterSpec",
+    "FinalStatus",
+    "Framework",
+    "InternalError",
+    "Job",
+    "JobEvent",
+    "JobFailedError",
+    "JobSpec",
+    "JobState",
+    "JobStatus",
+    "MasterSpec",
+    "NotFoundError",
+    "OnFailure",
+    "Outcome",
+    "OutcomeUnknownError",
+    "RefusedError",
+    "RegistryKind",
+    "Resources",
+    "SettingsError",
+    "SpecError",
+    "TaskGroupSpec",
+    "TaskState",
+    "TaskStatus",
+    "Timeouts",
+    "UnreachableError",
+    "YtfError",
+    "job",
+    "submit",
+]
+
+
+def test_the_public_names_are_these_and_no_others() -> None:
+    assert ytf.__all__ == PUBLIC
+    assert dir(ytf) == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_each_can_be_had(name: str) -> None:
+    assert getattr(ytf, name).__name__ == name
+
+
+def test_others_cannot() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Machine'"):
+        _ = ytf.Machine
+
+
+def test_importing_costs_next_to_nothing() -> None:
+    code = "import sys, ytf; print([m for m in ('msgspec', 'asyncio', 'rich') if m in sys.modules])"
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert said.stdout == "[]\n"
