@@ -1,4 +1,4 @@
-"""A whole master for the rendezvous benchmark: machine, journal on disk, registry, clients' surface.
+"""A whole master for the rendezvous benchmark: machine, journal on disk, registry, client API.
 
 Only the backend is made up: it grants every request at once, and what it is to
 launch is played by the benchmark.
