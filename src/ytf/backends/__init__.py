@@ -1,0 +1,39 @@
+"""Who gives jobs their containers. ``api`` holds the ports, one package each the adapters."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ytf.backends.api import JobBackend
+
+__all__ = ["NAMES", "backend"]
+
+NAMES = ("local", "yarn")
+
+
+def backend(name: str) -> JobBackend:
+    """The backend of that name; its code is loaded only now.
+
+    Raises ``SettingsError`` for a name nobody has, with the nearest one as a
+    hint, and ``RefusedError`` for one this version does not bring.
+    """
+    # The local backend's node imports this package and must stay small: all else is lazy.
+    if name == "local":
+        from ytf.backends.local.jobs import LocalJobs
+
+        return LocalJobs()
+
+    from ytf.errors import RefusedError, SettingsError
+
+    if name == "yarn":
+        raise RefusedError(
+            "the yarn backend is not in this version yet",
+            hint="use --backend local (or YTF_BACKEND=local) to run the job on this machine",
+        )
+    import difflib
+
+    near = difflib.get_close_matches(name.lower(), NAMES, n=1)
+    raise SettingsError(
+        f"there is no backend {name!r}",
+        hint=f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(NAMES)}",
+    )

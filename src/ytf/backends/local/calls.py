@@ -1,0 +1,53 @@
+"""Signed calls from a client to whichever master runs a job now."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from ytf.starter.auth import Signer
+from ytf.starter.http import Answer, Channel, ChannelError
+
+
+class NoMasterError(ChannelError):
+    """No master has made itself known (yet, or any more)."""
+
+
+class MasterAddress(msgspec.Struct, frozen=True):
+    """What a master tells about itself in ``master.json``."""
+
+    url: str
+    attempt: int
+    pid: int
+
+
+def find_master(staging: Path) -> MasterAddress:
+    """The newest master of a staged job; raises ``NoMasterError``."""
+    path = staging / "master.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=MasterAddress)
+    except FileNotFoundError as exc:
+        raise NoMasterError(f"there is no {path}") from exc
+
+
+def call(
+    staging: Path,
+    master: MasterAddress,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    *,
+    timeout_s: float = 10.0,
+) -> Answer:
+    """One request to a master and its verified answer; raises ``ChannelError``, of many kinds."""
+    try:
+        secret = (staging / "secret").read_bytes()
+    except FileNotFoundError as exc:
+        raise NoMasterError(f"there is no {exc.filename}") from exc
+    # A connection each: it costs nothing on one machine, and a handle needs no closing.
+    channel = Channel(master.url, Signer(secret), f"client/{secrets.token_hex(8)}")
+    with contextlib.closing(channel):
+        return channel.call(method, path, body, timeout_s)

@@ -1,0 +1,198 @@
+"""One local job as its owner sees it, whoever answers for it: its master or its record."""
+
+from __future__ import annotations
+
+import difflib
+import getpass
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ytf.backends.api import LogLine
+from ytf.backends.local.burial import MASTER, bury, master_is_alive, node_is_alive
+from ytf.backends.local.calls import call, find_master
+from ytf.backends.local.home import Home
+from ytf.backends.local.logs import read_logs
+from ytf.errors import InternalError, NotFoundError, UnreachableError
+from ytf.specs.cluster import ClusterSpec
+from ytf.specs.names import JobId, TaskId, task_id
+from ytf.specs.status import JobEvent, JobRecord, JobStatus
+from ytf.starter.http import Answer, ChannelError
+
+_PATIENCE_S = 15.0
+"""How long a job may be without a master before a client gives up."""
+_RETRY_S = 0.05
+_DRAIN_S = 5.0
+"""How long the tasks of a recorded job may still write the last of their logs."""
+
+LOST = "the job's node and master died: killed, or the machine was shut down"
+"""Why a job that nobody runs any more is recorded as FAILED."""
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """The answer of ``/client/v1/wait``."""
+
+    version: int
+    status: JobStatus
+
+
+class LocalJob:
+    """Implements ``JobHandle``.
+
+    While the job runs its master answers; a master that is being started
+    again is waited for. Once the job is over its record answers. A job whose
+    node and master are both dead is buried first. Not for several threads.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        job: JobId,
+        *,
+        master: Sequence[str] = MASTER,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
+        self.job = job
+        self._home = home
+        self._staging = home.staging(job)
+        self._master = master
+        self._patience_s = patience_s
+        self._told: tuple[int, _Told] | None = None
+
+    def status(self) -> JobStatus:
+        """How the job and its tasks are now."""
+        answer = self._ask("GET", "/client/v1/status")
+        if answer is None:
+            return self._record().status
+        return msgspec.json.decode(answer.body, type=JobStatus)
+
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        """The next status that differs from ``known``, or the same one after ``timeout_s``."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            now = self._next_status(known, deadline)
+            if now != known or now.state.is_final or time.monotonic() >= deadline:
+                return now
+
+    def cluster_spec(self) -> ClusterSpec | None:
+        """Who is where, once everyone is known."""
+        answer = self._ask("GET", "/client/v1/cluster")
+        if answer is None:
+            kept = self._record().cluster_spec
+            return None if kept is None else msgspec.convert(kept, ClusterSpec)
+        if answer.status == 404:
+            return None
+        return msgspec.json.decode(answer.body, type=ClusterSpec)
+
+    def events(self) -> list[JobEvent]:
+        """The job's story so far."""
+        answer = self._ask("GET", "/client/v1/events")
+        if answer is None:
+            return list(self._record().events)
+        return msgspec.json.decode(answer.body, type=list[JobEvent])
+
+    def kill(self, reason: str) -> None:
+        """Ask for the end; nothing happens if the job is over."""
+        body = msgspec.json.encode({"by": getpass.getuser(), "reason": reason})
+        self._ask("POST", "/client/v1/kill", body)
+
+    def logs(self, tasks: list[TaskId], *, follow: bool) -> Iterator[LogLine]:
+        """Lines of the tasks' logs; with ``follow`` until the job and its logs have ended.
+
+        Raises ``NotFoundError`` for a task the job does not have.
+        """
+        if tasks:
+            has = [task_id(task.group, task.index) for task in self.status().tasks]
+            for task in tasks:
+                if task not in has:
+                    near = difflib.get_close_matches(task, has, n=1)
+                    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(has[:8])}"
+                    raise NotFoundError(f"{self.job} has no task {task}", hint=hint)
+        is_over = self._logs_are_complete if follow else lambda: True
+        return read_logs(self._home.logs(self.job), tasks, is_over=is_over)
+
+    # -- finding someone who answers ------------------------------------------------
+
+    def _ask(self, method: str, path: str, body: bytes = b"") -> Answer | None:
+        """The master's answer (200 or 404), or None once the record answers in its place.
+
+        Every call of this surface may be repeated, so one whose outcome is
+        unknown is.
+        """
+        deadline = time.monotonic() + self._patience_s
+        while not self._is_recorded():
+            try:
+                master = find_master(self._staging)
+                answer = call(self._staging, master, method, path, body)
+            except ChannelError as exc:
+                why = str(exc)
+            else:
+                if answer.status in (200, 404):
+                    return answer
+                if answer.status != 503:
+                    raise InternalError(
+                        f"the master answered {method} {path} with {answer.status}:"
+                        f" {answer.error()}"
+                    )
+                why = answer.error()
+            self._bury_if_dead()
+            if time.monotonic() > deadline:
+                raise UnreachableError(
+                    f"the master of {self.job} does not answer: {why}",
+                    hint=f"see {self._home.logs(self.job) / 'master.log'}",
+                )
+            time.sleep(_RETRY_S)
+        return None
+
+    def _next_status(self, known: JobStatus | None, deadline: float) -> JobStatus:
+        """What the master tells when there is news or its hold time is over."""
+        if self._is_recorded():
+            return self._record().status
+        try:
+            master = find_master(self._staging)
+            version = 0
+            # Versions count within one master only.
+            if self._told and self._told[0] == master.attempt and self._told[1].status == known:
+                version = self._told[1].version
+            left_s = max(deadline - time.monotonic(), 0.01) if version else self._patience_s
+            path = f"/client/v1/wait?version={version}"
+            answer = call(self._staging, master, "GET", path, timeout_s=left_s)
+        except ChannelError:
+            if known is not None and time.monotonic() >= deadline:
+                return known
+            return self.status()
+        if answer.status != 200:
+            return self.status()
+        told = msgspec.json.decode(answer.body, type=_Told)
+        self._told = (master.attempt, told)
+        return told.status
+
+    def _bury_if_dead(self) -> None:
+        if self._is_recorded():
+            return
+        if not self._staging.exists():
+            # Asked again: it may have ended between the two looks.
+            if self._is_recorded():
+                return
+            raise NotFoundError(
+                f"there is no job {self.job} (any more)", hint="ytf list shows those there are"
+            )
+        if node_is_alive(self._staging) is False and not master_is_alive(self._staging):
+            bury(self._staging, LOST, master=self._master)
+
+    def _is_recorded(self) -> bool:
+        return self._home.record(self.job).exists()
+
+    def _record(self) -> JobRecord:
+        return msgspec.json.decode(self._home.record(self.job).read_bytes(), type=JobRecord)
+
+    def _logs_are_complete(self) -> bool:
+        try:
+            recorded = self._home.record(self.job).stat().st_mtime
+        except FileNotFoundError:
+            self._bury_if_dead()
+            return False
+        if node_is_alive(self._staging) is not True:
+            return True
+        return time.time() - recorded > _DRAIN_S

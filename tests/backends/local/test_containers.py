@@ -1,0 +1,395 @@
+"""The master's side of the line, with a node played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ytf.backends.api import Launch
+from ytf.backends.local import containers as module
+from ytf.backends.local.containers import LocalContainers
+from ytf.errors import SettingsError
+from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
+from ytf.master.events import (
+    BackendEvent,
+    BackendGone,
+    Cause,
+    ContainerAllocated,
+    ContainerCompleted,
+    ContainersRecovered,
+    LaunchFailed,
+    RequestRefused,
+)
+from ytf.specs.job import Resources
+from ytf.specs.names import ContainerId, JobId, NodeId, RequestId, TaskId
+from ytf.specs.status import FinalStatus, JobRecord, JobState, JobStatus
+
+JOB = "local_20260101000000_abcd"
+RECORD = JobRecord(
+    status=JobStatus(
+        id=JobId(JOB),
+        name="n",
+        user="ada",
+        queue="default",
+        backend="local",
+        state=JobState.SUCCEEDED,
+        final_status=FinalStatus.SUCCEEDED,
+    ),
+    spec={},
+    cluster_spec=None,
+    events=(),
+)
+
+
+def container_id(number: int, attempt: int = 1) -> ContainerId:
+    return ContainerId(f"container_{JOB}_{attempt:02d}_{number:06d}")
+
+
+class Stage:
+    """A backend, and the node's end of its line."""
+
+    def __init__(self, job_dir: Path) -> None:
+        self.job_dir = job_dir
+        self.history = job_dir.parent.parent / "history" / JOB
+        ours, theirs = socket.socketpair()
+        self._line: socket.socket | None = ours
+        self._fd = theirs.detach()
+        self.hello: dict[str, Any] = {
+            "op": "hello",
+            "pid": 4711,
+            "attempt": 1,
+            "live": [],
+            "ended": [],
+            "memory_mb": {},
+        }
+
+    async def start(self, *, attempt: int = 1, **environ: str) -> LocalContainers:
+        self.backend = LocalContainers(
+            self.job_dir,
+            environ={"YTF_NODE_FD": str(self._fd), **environ},
+            starter_command=["starter"],
+        )
+        assert self._line is not None
+        self._reader, self._writer = await asyncio.open_unix_connection(sock=self._line)
+        self.tell(**{**self.hello, "attempt": attempt})
+        await self.backend.start(attempt, "http://127.0.0.1:1")
+        self._events = self.backend.events()
+        return self.backend
+
+    def tell(self, **message: Any) -> None:
+        self._writer.write(json.dumps(message).encode() + b"\n")
+
+    async def heard(self) -> dict[str, Any]:
+        line = await asyncio.wait_for(self._reader.readline(), 5)
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    async def event(self) -> BackendEvent:
+        return await asyncio.wait_for(anext(self._events), 5)
+
+    async def granted(self, number: int = 1) -> ContainerId:
+        self.backend.request(wish(number))
+        allocated = await self.event()
+        assert isinstance(allocated, ContainerAllocated)
+        return allocated.container
+
+    async def vanish(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    job_dir = tmp_path / "jobs" / JOB
+    job_dir.mkdir(parents=True)
+    (tmp_path / "history" / JOB).mkdir(parents=True)
+    stage = Stage(job_dir)
+    yield stage
+    await stage.vanish()
+    await stage.backend.finish(RECORD)
+
+
+def wish(number: int, memory_mb: int = 100, **more: Any) -> RequestContainer:
+    return RequestContainer(
+        request=RequestId(f"r{number}"),
+        group="worker",
+        resources=Resources(memory_mb=memory_mb),
+        **more,
+    )
+
+
+def launch(container: ContainerId, **more: Any) -> Launch:
+    return Launch(
+        container=container,
+        task=TaskId("worker:3"),
+        env={"A": "a"},
+        defaults={"SET": "default", "UNSET": "default"},
+        starter={"job": JOB},
+        memory_mb=100,
+        **more,
+    )
+
+
+async def test_a_request_is_granted_at_once_wherever_it_wants_not_to_be(stage: Stage) -> None:
+    backend = await stage.start()
+    here = NodeId(socket.gethostname())
+    backend.request(wish(1, avoid=(here,)))
+    backend.request(wish(1))
+    backend.request(wish(2))
+    assert [await stage.event(), await stage.event()] == [
+        ContainerAllocated(request=RequestId("r1"), container=container_id(1), node=here),
+        ContainerAllocated(request=RequestId("r2"), container=container_id(2), node=here),
+    ]
+    assert "at once" in backend.supply()
+
+
+async def test_clients_learn_where_the_master_is(stage: Stage) -> None:
+    await stage.start()
+    told = json.loads((stage.job_dir / "master.json").read_bytes())
+    assert told == {"url": "http://127.0.0.1:1", "attempt": 1, "pid": os.getpid()}
+
+
+async def test_a_launch_orders_the_starter_with_all_it_needs(stage: Stage) -> None:
+    (stage.job_dir / "files").mkdir()
+    (stage.job_dir / "files" / "train.py").write_text("pass")
+    backend = await stage.start(SET="by the submitter")
+    container = await stage.granted()
+    backend.launch(launch(container))
+    backend.launch(launch(container))
+    order = await stage.heard()
+    starter = json.loads(order["env"].pop("YTF_STARTER"))
+    logs = stage.history / "logs" / "worker-3"
+    directory = stage.job_dir / "containers" / container
+    assert order == {
+        "op": "launch",
+        "container": container,
+        "argv": ["starter"],
+        "env": {"A": "a", "UNSET": "default", "YTF_JOB_ID": JOB},
+        "cwd": str(directory),
+        "stdout": str(logs / "starter.log"),
+        "memory_mb": 100,
+    }
+    assert starter == {
+        "job": JOB,
+        "secret_file": str(stage.job_dir / "secret"),
+        "master_file": str(stage.job_dir / "master.json"),
+        "host": "127.0.0.1",
+        "log_dir": str(logs),
+        "parent": 4711,
+    }
+    assert (directory / "train.py").read_text() == "pass"
+    assert logs.is_dir()
+    # The second launch was none: the next thing said is the kill.
+    backend.release(ReleaseContainer(container=container))
+    assert await stage.heard() == {"op": "kill", "container": container}
+
+
+async def test_completions_and_acknowledgements(stage: Stage) -> None:
+    backend = await stage.start()
+    container = await stage.granted()
+    stage.tell(
+        op="completed",
+        container=container,
+        cause="memory",
+        exit_code=None,
+        signal=9,
+        diagnostics="too much",
+    )
+    assert await stage.event() == ContainerCompleted(
+        container=container, cause=Cause.MEMORY, signal=9, diagnostics="too much"
+    )
+    backend.acknowledge(container)
+    assert await stage.heard() == {"op": "ack", "container": container}
+
+
+async def test_a_launch_that_fails_at_the_node(stage: Stage) -> None:
+    await stage.start()
+    container = await stage.granted()
+    stage.tell(op="failed", container=container, reason="no such program")
+    assert await stage.event() == LaunchFailed(container=container, reason="no such program")
+
+
+async def test_a_launch_without_room_for_its_directory(stage: Stage) -> None:
+    backend = await stage.start()
+    container = await stage.granted()
+    (stage.job_dir / "containers").write_text("in the way")
+    backend.launch(launch(container))
+    failed = await stage.event()
+    assert isinstance(failed, LaunchFailed)
+    assert "cannot make its working directory" in failed.reason
+
+
+async def test_release_before_launch_gives_back_at_once(stage: Stage) -> None:
+    backend = await stage.start()
+    container = await stage.granted()
+    backend.release(ReleaseContainer(container=container))
+    assert await stage.event() == ContainerCompleted(container=container, cause=Cause.RELEASED)
+    backend.launch(launch(container))
+    assert not (stage.job_dir / "containers" / container).exists()
+
+
+async def test_release_while_files_are_copied(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (stage.job_dir / "files").mkdir()
+    copying, go_on = threading.Event(), threading.Event()
+
+    def slowly(files: Path, directory: Path) -> None:
+        copying.set()
+        assert go_on.wait(5)
+
+    monkeypatch.setattr(module, "place", slowly)
+    backend = await stage.start()
+    container = await stage.granted()
+    backend.launch(launch(container))
+    assert await asyncio.to_thread(copying.wait, 5)
+    backend.release(ReleaseContainer(container=container))
+    assert await stage.event() == ContainerCompleted(container=container, cause=Cause.RELEASED)
+    go_on.set()
+    other = await stage.granted(2)
+    backend.launch(launch(other))
+    order = await stage.heard()
+    assert (order["op"], order["container"]) == ("launch", other)
+    await settled(lambda: not (stage.job_dir / "containers" / container).exists())
+
+
+async def settled(condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("it never came to be")
+
+
+async def test_a_new_master_hears_of_ends_first_then_of_what_lives(stage: Stage) -> None:
+    ended = {
+        "op": "completed",
+        "container": "gone",
+        "cause": "exited",
+        "exit_code": 1,
+        "signal": None,
+        "diagnostics": "",
+    }
+    stage.hello |= {"live": ["here"], "ended": [ended], "memory_mb": {"here": 100}}
+    backend = await stage.start(attempt=2)
+    assert await stage.event() == ContainerCompleted(
+        container=ContainerId("gone"), cause=Cause.EXITED, exit_code=1
+    )
+    assert await stage.event() == ContainersRecovered(
+        containers=(ContainerId("here"),), complete=True
+    )
+    backend.release(ReleaseContainer(container=ContainerId("here")))
+    assert await stage.heard() == {"op": "kill", "container": "here"}
+    backend.request(wish(1))
+    allocated = await stage.event()
+    assert isinstance(allocated, ContainerAllocated)
+    assert allocated.container == container_id(1, attempt=2)
+
+
+async def test_the_nodes_death_is_the_last_event(stage: Stage) -> None:
+    backend = await stage.start()
+    container = await stage.granted()
+    await stage.vanish()
+    gone = await stage.event()
+    assert isinstance(gone, BackendGone)
+    # Nothing of this does anything any more, nor harm.
+    backend.request(wish(2))
+    backend.launch(launch(container))
+    backend.acknowledge(container)
+    await backend.finish(RECORD)
+    assert not stage.job_dir.exists()
+    kept = (stage.history / "record.json").read_bytes()
+    assert msgspec.json.decode(kept, type=JobRecord) == RECORD
+
+
+async def test_finish_keeps_the_record_and_tells_the_node(stage: Stage) -> None:
+    backend = await stage.start()
+    await backend.finish(RECORD)
+    assert (stage.history / "record.json").exists()
+    assert await stage.heard() == {"op": "finished"}
+    assert stage.job_dir.exists(), "the node removes it"
+    with pytest.raises(StopAsyncIteration):
+        await stage.event()
+
+
+async def test_without_a_node_finish_removes_all(tmp_path: Path) -> None:
+    job_dir = tmp_path / "jobs" / JOB
+    job_dir.mkdir(parents=True)
+    (tmp_path / "history" / JOB).mkdir(parents=True)
+    backend = LocalContainers(job_dir, environ={})
+    await backend.start(3, "http://127.0.0.1:1")
+    assert await anext(backend.events()) == ContainersRecovered(containers=(), complete=True)
+    await backend.finish(RECORD)
+    assert not job_dir.exists()
+
+
+async def test_a_log_url_leads_to_the_attempts_directory(stage: Stage) -> None:
+    backend = await stage.start()
+    url = backend.log_url(TaskId("worker:3"), 2, container_id(1))
+    assert url == (stage.history / "logs" / "worker-3" / "2").as_uri()
+
+
+class TestMemoryOfTheMachine:
+    async def test_requests_wait_in_order_until_they_fit(self, stage: Stage) -> None:
+        backend = await stage.start(YTF_LOCAL_MEMORY_MB="300")
+        backend.request(wish(1, 200))
+        backend.request(wish(2, 200))
+        backend.request(wish(3, 50))
+        first = await stage.event()
+        assert isinstance(first, ContainerAllocated)
+        said = backend.supply()
+        assert "has 100 of 300 MB free" in said
+        assert "2 requests wait, the first (of worker) for 200 MB" in said
+        backend.release(ReleaseContainer(container=first.container))
+        assert isinstance(await stage.event(), ContainerCompleted)
+        granted = [await stage.event(), await stage.event()]
+        assert [e.request for e in granted if isinstance(e, ContainerAllocated)] == ["r2", "r3"]
+
+    async def test_a_cancelled_request_lets_the_next_pass(self, stage: Stage) -> None:
+        backend = await stage.start(YTF_LOCAL_MEMORY_MB="300")
+        backend.request(wish(1, 200))
+        backend.request(wish(2, 200))
+        backend.request(wish(3, 50))
+        await stage.event()
+        backend.cancel(CancelRequest(request=RequestId("r2")))
+        allocated = await stage.event()
+        assert isinstance(allocated, ContainerAllocated)
+        assert allocated.request == "r3"
+
+    async def test_more_than_there_is_is_refused(self, stage: Stage) -> None:
+        backend = await stage.start(YTF_LOCAL_MEMORY_MB="300")
+        backend.request(wish(1, 301))
+        refused = await stage.event()
+        assert isinstance(refused, RequestRefused)
+        assert "asks for 301 MB" in refused.reason
+
+    async def test_what_lives_from_before_counts(self, stage: Stage) -> None:
+        stage.hello |= {"live": ["here"], "memory_mb": {"here": 250}}
+        backend = await stage.start(attempt=2, YTF_LOCAL_MEMORY_MB="300")
+        await stage.event()
+        backend.request(wish(1, 100))
+        assert "has 50 of 300 MB free" in backend.supply()
+        stage.tell(
+            op="completed",
+            container="here",
+            cause="exited",
+            exit_code=0,
+            signal=None,
+            diagnostics="",
+        )
+        assert isinstance(await stage.event(), ContainerCompleted)
+        assert isinstance(await stage.event(), ContainerAllocated)
+
+    @pytest.mark.parametrize("text", ["much", "0", "-1", "1.5"])
+    def test_nonsense_is_refused(self, tmp_path: Path, text: str) -> None:
+        with pytest.raises(SettingsError, match="YTF_LOCAL_MEMORY_MB"):
+            LocalContainers(tmp_path, environ={"YTF_LOCAL_MEMORY_MB": text})
