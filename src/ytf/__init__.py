@@ -6,8 +6,8 @@ when they are first used, so that ``import ytf`` costs next to nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+# Not from typing: every starter imports this package, and typing costs it 2 MB.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ytf.client.job import Job, Outcome, job, submit
     from ytf.errors import (
