@@ -7,14 +7,32 @@ memory; CPython's own SHA-256 is always there.
 
 from __future__ import annotations
 
-try:
-    from _sha2 import sha256 as _sha256  # CPython 3.12 and newer
-except ImportError:
-    try:
-        from _sha256 import sha256 as _sha256
-    except ImportError:
-        from hashlib import sha256 as _sha256
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Dict, Protocol
 
+    class _Hash(Protocol):
+        def update(self, data: bytes, /) -> None: ...
+        def digest(self) -> bytes: ...
+        def hexdigest(self) -> str: ...
+        def copy(self) -> _Hash: ...
+
+
+def _find_sha256() -> Callable[[bytes], _Hash]:
+    # _sha2 is CPython 3.12 and newer, _sha256 older; others have hashlib at least.
+    for name in ("_sha2", "_sha256"):
+        try:
+            module = __import__(name)
+        except ImportError:
+            continue
+        found: Callable[[bytes], _Hash] = module.sha256
+        return found
+    from hashlib import sha256
+
+    return sha256
+
+
+_sha256 = _find_sha256()
 _INNER = bytes(b ^ 0x36 for b in range(256))
 _OUTER = bytes(b ^ 0x5C for b in range(256))
 _BLOCK = 64
@@ -61,3 +79,27 @@ def same(a: str, b: str) -> bool:
     for x, y in zip(a.encode(), b.encode()):
         difference |= x ^ y
     return difference == 0
+
+
+class Replays:
+    """Knows which requests were seen: within one actor, counters only grow.
+
+    Remembers a bounded number of actors. One that was forgotten cannot be
+    replayed either: counters start at the time of day, so a stranger's must
+    be above everything forgotten.
+    """
+
+    def __init__(self, limit: int = 4096) -> None:
+        self._limit = limit
+        self._last: Dict[str, int] = {}
+        self._forgotten = 0
+
+    def accept(self, actor: str, counter: int) -> bool:
+        """Whether a request with a good signature is new. Asking makes it seen."""
+        if counter <= self._last.get(actor, self._forgotten):
+            return False
+        if actor not in self._last and len(self._last) >= self._limit:
+            oldest = min(self._last, key=self._last.__getitem__)
+            self._forgotten = max(self._forgotten, self._last.pop(oldest))
+        self._last[actor] = counter
+        return True

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from ytf.starter import logs as module
+from ytf.starter.logs import Logs, read
+
+
+def write(fd: int, data: bytes) -> None:
+    assert os.write(fd, data) == len(data)
+
+
+def test_files_are_appended_to(tmp_path: Path) -> None:
+    logs = Logs(str(tmp_path), 3, 1)
+    for _ in range(2):
+        out, err = logs.open()
+        write(out, b"o")
+        write(err, b"e")
+        os.close(out)
+        os.close(err)
+    assert (tmp_path / "3" / "stdout").read_bytes() == b"oo"
+    assert (tmp_path / "3" / "stderr").read_bytes() == b"ee"
+
+
+def test_the_newest_part_is_kept_within_the_limit(tmp_path: Path) -> None:
+    logs = Logs(str(tmp_path), 0, 1)  # pieces of 512 KiB
+    out, err = logs.open()
+    block = 1000
+    for i in range(3000):
+        write(out, b"%06d" % i + b"x" * (block - 7) + b"\n")
+        if i % 100 == 0:
+            logs.cap()
+    os.close(out)
+    os.close(err)
+    folder = tmp_path / "0"
+    older, newer = (folder / "stdout.1").read_bytes(), (folder / "stdout").read_bytes()
+    assert len(older) <= 512 * 1024
+    assert len(older) + len(newer) < 1.2 * 1024 * 1024
+    numbers = [int(line[:6]) for line in (older + newer).splitlines()[1:]]
+    assert numbers == list(range(numbers[0], 3000))
+    assert sorted(os.listdir(folder)) == ["stderr", "stdout", "stdout.1"]
+
+
+def test_a_full_disk_costs_the_older_part_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    logs = Logs(str(tmp_path), 0, 1)
+    out, err = logs.open()
+    write(out, b"x" * 600_000)
+    monkeypatch.setattr(module, "_copy_end", full)
+    logs.cap()
+    write(out, b"later")
+    os.close(out)
+    os.close(err)
+    assert (tmp_path / "0" / "stdout").read_bytes() == b"later"
+    assert "No space left" in capfd.readouterr().err
+
+
+def test_a_log_that_cannot_be_cut_is_told_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs = Logs(str(tmp_path), 0, 1)
+    for fd in logs.open():
+        os.close(fd)
+    (tmp_path / "0" / "stdout").unlink()
+    logs.cap()
+    logs.cap()
+    assert capfd.readouterr().err.count("stdout is not kept within its limit") == 1
+    assert logs.tail() == ""
+    (tmp_path / "0" / "stderr").unlink()
+    assert logs.tail() == ""
+
+
+def test_the_tail_is_the_last_lines(tmp_path: Path) -> None:
+    logs = Logs(str(tmp_path), 0, 1)
+    out, err = logs.open()
+    assert logs.tail() == ""
+    write(err, b"".join(b"line %d\n" % i for i in range(100)))
+    assert logs.tail().splitlines() == [f"line {i}" for i in range(70, 100)]
+    write(err, b"\xff broken utf-8")
+    assert logs.tail().endswith("\n\N{REPLACEMENT CHARACTER} broken utf-8")
+    os.close(out)
+    os.close(err)
+
+
+def test_the_tail_of_long_lines_is_bounded(tmp_path: Path) -> None:
+    logs = Logs(str(tmp_path), 0, 1)
+    out, err = logs.open()
+    write(err, b"y" * 100_000)
+    assert logs.tail() == "y" * 4096
+    write(err, b"\n" + b"z" * 3000)
+    assert logs.tail() == "z" * 3000
+    os.close(out)
+    os.close(err)
+
+
+def test_the_tail_reaches_into_the_older_part(tmp_path: Path) -> None:
+    logs = Logs(str(tmp_path), 0, 1)
+    out, err = logs.open()
+    write(err, b"x" * 600_000 + b"\nold\n")
+    logs.cap()
+    write(err, b"new\n")
+    assert logs.tail() == "old\nnew"
+    os.close(out)
+    os.close(err)
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit", "data"),
+    [(0, 3, b"012"), (8, 9, b"89"), (-3, 9, b"789"), (-99, 2, b"01"), (99, 5, b"")],
+)
+def test_reading_a_part(tmp_path: Path, offset: int, limit: int, data: bytes) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    assert read(str(path), offset, limit) == (data, 10)

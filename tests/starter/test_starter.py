@@ -1,0 +1,470 @@
+"""The whole starter, as a process of its own, against a master that is not ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.starter.conftest import PATIENCE_S, SECRET, RunningStarter, eventually, is_alive
+from tests.starter.fake_master import FakeMaster
+from ytf.starter.auth import Signer
+from ytf.starter.bootstrap import command
+from ytf.starter.descendants import descendants
+from ytf.starter.http import Channel
+
+Start = Callable[..., RunningStarter]
+
+FOREVER = "echo ready; while :; do sleep 0.05; done"
+STUBBORN = "trap '' TERM; sleep 1000 & echo ready; while :; do sleep 0.05; done"
+
+
+def says(starter: RunningStarter, text: str) -> bool:
+    return text in starter.output()
+
+
+def run_to(master: FakeMaster, starter: RunningStarter, text: str = "ready") -> None:
+    """Bring the program of attempt 0 to the point where it has written ``text``."""
+    master.meet()
+    master.expect("started", 0)
+    eventually(partial(says, starter, text), f"{text!r} from the program")
+
+
+def test_from_registration_to_stop(master: FakeMaster, start: Start) -> None:
+    starter = start(
+        'echo "$DTF_WORKER_HOSTS $YTF_TASK_PORT ${YTF_STARTER-unset}"; '
+        "cat \"$YTF_CLUSTER_SPEC_FILE\"; echo 'that was it' >&2; exit 3"
+    )
+    registered = master.expect("register", 0)
+    assert {k: registered[k] for k in ("task", "attempt", "container", "host")} == {
+        "task": "worker:0",
+        "attempt": 0,
+        "container": "c1",
+        "host": "127.0.0.1",
+    }
+    assert registered["control"].startswith("127.0.0.1:")
+    address = master.meet()
+    assert master.expect("started", 0) == {"task": "worker:0", "attempt": 0, "container": "c1"}
+    exited = master.expect("exited", 0)
+    assert (exited["exit_code"], exited["signal"], exited["reason"]) == (3, None, "")
+    assert exited["tail"] == "that was it"
+    assert abs(exited["ended_at"] - time.time()) < 30
+    first, spec = starter.output().splitlines()
+    assert first == f"{address} {registered['port']} unset"
+    assert json.loads(spec) == {"generation": 0, "revision": 1, "members": {"worker": [address]}}
+    master.order(stop=True)
+    assert starter.wait() == 0
+    assert [report.kind for report in master.reports] == ["register", "started", "exited"]
+    assert list(starter.cwd.iterdir()) == []
+    assert SECRET.decode() not in starter.log.read_text()
+
+
+def test_after_its_exit_it_goes_on_polling(master: FakeMaster, start: Start) -> None:
+    starter = start("true")
+    master.meet()
+    master.expect("exited", 0)
+    seen = len(master.polls)
+    master.wait_for(lambda: len(master.polls) >= seen + 2, "polls after the exit")
+    assert starter.process.poll() is None
+
+
+def test_it_waits_for_a_spec_with_its_own_address(master: FakeMaster, start: Start) -> None:
+    start("true")
+    body = master.expect("register", 0)
+    mine = f"127.0.0.1:{body['port']}"
+    for generation, host in [(1, mine), (0, "127.0.0.1:1")]:
+        master.publish(generation, {"worker": [host]})
+        master.wait_for(lambda: master.revision in {p["revision"] for p in master.polls}, "a poll")
+    assert [report.kind for report in master.reports] == ["register"]
+    master.publish(0, {"worker": [mine]})
+    master.expect("started", 0)
+
+
+def test_a_client_needs_only_the_generation(master: FakeMaster, start: Start) -> None:
+    starter = start('echo "$TF_CONFIG"', group="client", port="none")
+    assert master.expect("register", 0)["port"] is None
+    master.publish(0, {"worker": ["a:1"]})
+    master.expect("exited", 0)
+    assert json.loads(starter.output()) == {
+        "cluster": {"worker": ["a:1"]},
+        "task": {"type": "client", "index": 0},
+    }
+
+
+def test_without_rendezvous_it_runs_once_registered(master: FakeMaster, start: Start) -> None:
+    starter = start('cat "$YTF_CLUSTER_SPEC_FILE"', group="tensorboard", rendezvous=False)
+    assert master.expect("exited", 0)["exit_code"] == 0
+    assert json.loads(starter.output())["members"] == {}
+
+
+def test_each_new_revision_reaches_the_running_program(master: FakeMaster, start: Start) -> None:
+    starter = start('f="$YTF_CLUSTER_SPEC_FILE"; until grep -q other "$f"; do sleep 0.01; done')
+    address = master.meet()
+    master.expect("started", 0)
+    master.publish(0, {"worker": [address, "other:1"]})
+    assert master.expect("exited", 0)["exit_code"] == 0
+    assert starter.process.poll() is None
+
+
+def test_any_quoting_and_unicode_survive(master: FakeMaster, start: Start) -> None:
+    starter = start(
+        """printf '%s|' "$X" 'a  b' "c'd" $'t\\tt' ü""", environ={"X": 'naïve "quotes" $HOME'}
+    )
+    master.meet()
+    master.expect("exited", 0)
+    assert starter.output() == 'naïve "quotes" $HOME|a  b|c\'d|t\tt|ü|'
+
+
+def test_the_environment_is_the_containers_own(master: FakeMaster, start: Start) -> None:
+    starter = start("env | cut -d= -f1 | sort")
+    master.meet()
+    master.expect("exited", 0)
+    names = set(starter.output().split())
+    assert names - {n for n in names if n.startswith(("DTF_", "YTF_", "TF_"))} == {
+        "PATH", "PWD", "SHLVL", "_",
+    }  # fmt: skip
+
+
+def test_an_order_with_a_higher_attempt_restarts(master: FakeMaster, start: Start) -> None:
+    starter = start("trap 'echo saved; exit 0' TERM; echo $YTF_ATTEMPT $YTF_GENERATION ready; "
+                    "while :; do sleep 0.01; done")  # fmt: skip
+    run_to(master, starter)
+    old = starter.processes()
+    master.order(attempt=1, generation=1)
+    second = master.expect("register", 1)
+    assert not any(is_alive(pid) for pid in old)
+    assert second["port"] == master.expect("register", 0)["port"]
+    master.meet(attempt=1, generation=1)
+    master.expect("started", 1)
+    eventually(lambda: starter.output(1) == "1 1 ready\n", "the second attempt")
+    assert starter.output(0) == "0 0 ready\nsaved\n"
+    kinds = [(report.kind, report.body["attempt"]) for report in master.reports]
+    assert kinds == [("register", 0), ("started", 0), ("register", 1), ("started", 1)]
+
+
+def test_a_restart_after_the_program_ended(master: FakeMaster, start: Start) -> None:
+    starter = start("exit $((1 - YTF_ATTEMPT))", port="release")
+    master.meet()
+    assert master.expect("exited", 0)["exit_code"] == 1
+    master.order(attempt=1)
+    master.meet(attempt=1)
+    assert master.expect("exited", 1)["exit_code"] == 0
+    assert starter.process.poll() is None
+
+
+def test_a_restart_while_waiting(master: FakeMaster, start: Start) -> None:
+    start("true")
+    master.expect("register", 0)
+    master.order(attempt=4, generation=2)
+    master.meet(attempt=4, generation=2)
+    master.expect("exited", 4)
+    assert [r.body["attempt"] for r in master.reports if r.kind == "started"] == [4]
+
+
+def test_a_stop_while_waiting(master: FakeMaster, start: Start) -> None:
+    starter = start("true")
+    master.expect("register", 0)
+    master.order(stop=True)
+    assert starter.wait() == 0
+    assert [report.kind for report in master.reports] == ["register"]
+
+
+def test_a_stop_ends_the_program_and_is_not_an_exit(master: FakeMaster, start: Start) -> None:
+    starter = start(FOREVER)
+    run_to(master, starter)
+    below = starter.processes()
+    assert below
+    master.order(stop=True)
+    assert starter.wait() == 0
+    assert not any(is_alive(pid) for pid in below)
+    assert [report.kind for report in master.reports] == ["register", "started"]
+
+
+def test_a_stop_kills_the_stubborn_after_the_grace(master: FakeMaster, start: Start) -> None:
+    starter = start(STUBBORN)
+    run_to(master, starter)
+    below = starter.processes()
+    began = time.monotonic()
+    master.order(stop=True, grace_s=0.5)
+    assert starter.wait() == 0
+    assert 0.5 <= time.monotonic() - began < 5
+    assert not any(is_alive(pid) for pid in below)
+
+
+def test_a_revoked_container_kills_at_once(master: FakeMaster, start: Start) -> None:
+    starter = start(STUBBORN, grace_s=60.0)
+    run_to(master, starter)
+    below = starter.processes()
+    began = time.monotonic()
+    master.revoked = True
+    master.order()
+    assert starter.wait() == 3
+    assert time.monotonic() - began < 5
+    assert not any(is_alive(pid) for pid in below)
+    assert "revoked" in starter.log.read_text()
+
+
+def test_a_revocation_of_the_registration(master: FakeMaster, start: Start) -> None:
+    master.revoked = True
+    assert start("true").wait() == 3
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_to_the_starter_is_a_stop(
+    signum: int, code: int, master: FakeMaster, start: Start
+) -> None:
+    starter = start(STUBBORN, grace_s=0.3)
+    run_to(master, starter)
+    below = starter.processes()
+    starter.process.send_signal(signum)
+    assert starter.wait() == code
+    assert not any(is_alive(pid) for pid in below)
+
+
+def test_a_signal_while_the_master_is_away(start: Start) -> None:
+    starter = start("true", master="http://127.0.0.1:9")
+    eventually(lambda: "trying again" in starter.log.read_text(), "its first try")
+    starter.process.terminate()
+    assert starter.wait() == 143
+
+
+def test_signals_are_forwarded(master: FakeMaster, start: Start) -> None:
+    starter = start(
+        "trap 'echo usr1' USR1; trap 'echo usr2' USR2; trap 'echo hup' HUP; echo ready; "
+        "while :; do sleep 0.01; done"
+    )
+    run_to(master, starter)
+    for signum, text in [(10, "usr1"), (12, "usr2"), (1, "hup")]:
+        starter.process.send_signal(signum)
+        eventually(partial(says, starter, text), text)
+
+
+def test_a_starter_killed_with_9_takes_everything_along(master: FakeMaster, start: Start) -> None:
+    starter = start("trap '' TERM; (trap '' TERM; setsid sleep 1000) & " + FOREVER)
+    run_to(master, starter)
+    below = starter.processes()
+    assert len(below) >= 3
+    starter.process.kill()
+    assert starter.wait() == -9
+    eventually(lambda: not any(is_alive(pid) for pid in below), f"the end of {below}")
+
+
+def test_a_keeper_killed_with_9_is_a_failure_that_leaves_nothing(
+    master: FakeMaster, start: Start
+) -> None:
+    starter = start("(setsid sleep 1000) & " + FOREVER)
+    run_to(master, starter)
+    keeper, *below = starter.processes()
+    os.kill(keeper, signal.SIGKILL)
+    exited = master.expect("exited", 0)
+    assert (exited["exit_code"], exited["signal"]) == (None, 9)
+    assert "watched over it" in exited["reason"]
+    assert not any(is_alive(pid) for pid in below)
+    assert starter.processes() == []
+
+
+def test_the_death_of_the_parent_ends_it(tmp_path: Path, master: FakeMaster) -> None:
+    launcher = (
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "from pathlib import Path\n"
+        "from tests.starter.conftest import RunningStarter\n"
+        f"s = RunningStarter(Path({str(tmp_path)!r}), {master.url!r}, {STUBBORN!r})\n"
+        "print(s.pid, flush=True); s.wait()"
+    )
+    with subprocess.Popen([sys.executable, "-c", launcher], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout
+        pid = int(parent.stdout.readline())
+        master.meet()
+        master.expect("started", 0)
+        below = descendants(pid)
+        parent.kill()
+    eventually(lambda: not any(is_alive(p) for p in [pid, *below]), "the starter's end")
+    assert "leaving with exit code 5" in (tmp_path / "starter.log").read_text()
+
+
+def test_a_parent_that_is_already_gone(start: Start, master: FakeMaster) -> None:
+    starter = start("true", parent=1)
+    assert starter.wait() == 5
+    assert master.reports == []
+
+
+def test_a_master_that_is_not_ready_is_asked_again(master: FakeMaster, start: Start) -> None:
+    master.down = True
+    starter = start("true")
+    eventually(lambda: "answered 503" in starter.log.read_text(), "the first try")
+    master.down = False
+    master.expect("register", 0)
+
+
+def test_a_new_master_is_found_through_the_file(
+    master: FakeMaster, start: Start, tmp_path: Path
+) -> None:
+    path = tmp_path / "master.json"
+    path.write_text(json.dumps({"url": master.url, "attempt": 1}))
+    starter = start("echo ready; read x < go; exit 6", master_file=str(path))
+    os.mkfifo(starter.cwd / "go")
+    run_to(master, starter)
+    program = starter.processes()
+    master.close()
+    eventually(lambda: "trying again" in starter.log.read_text(), "the loss")
+    (starter.cwd / "go").write_text("now\n")  # it exits while there is no master
+    eventually(lambda: "ended: exit code 6" in starter.log.read_text(), "the exit")
+    with closing(FakeMaster(SECRET)) as second:
+        draft = tmp_path / "master.new"
+        draft.write_text(json.dumps({"url": second.url, "attempt": 2}))
+        draft.rename(path)
+        exited = second.expect("exited", 0)
+        assert exited["exit_code"] == 6
+        second.wait_for(lambda: second.polls, "polls at the new master")
+        assert [report.kind for report in second.reports] == ["exited"]
+        second.order(stop=True)
+        assert starter.wait() == 0
+    assert not any(is_alive(pid) for pid in program)
+
+
+def test_a_new_master_introduces_itself(master: FakeMaster, start: Start) -> None:
+    starter = start(FOREVER)
+    run_to(master, starter)
+    below = starter.processes()
+    url = "http://" + master.expect("register", 0)["control"]
+    master.close()
+    with (
+        closing(FakeMaster(SECRET)) as second,
+        closing(Channel(url, Signer(SECRET), "master")) as control,
+    ):
+        for new, attempt in [(second.url, 2), ("http://127.0.0.1:9", 1)]:  # the latter is late
+            body = json.dumps({"url": new, "attempt": attempt}).encode()
+            assert control.call("POST", "/control/v1/master", body).status == 200
+        second.wait_for(lambda: second.polls, "polls at the new master")
+        assert all(is_alive(pid) for pid in below[:2])
+        second.order(stop=True)
+        assert starter.wait() == 0
+
+
+def test_a_master_that_hangs_is_left_for_the_one_that_introduces_itself(
+    master: FakeMaster, start: Start
+) -> None:
+    starter = start("true")
+    url = "http://" + master.expect("register", 0)["control"]
+    master.wait_for(lambda: master.polls, "a poll")
+    with (
+        closing(FakeMaster(SECRET)) as second,
+        closing(Channel(url, Signer(SECRET), "master")) as control,
+    ):
+        body = json.dumps({"url": second.url, "attempt": 2}).encode()
+        assert control.call("POST", "/control/v1/master", body).status == 200
+        second.wait_for(lambda: second.polls, "polls at the new master")
+        second.order(stop=True)
+        assert starter.wait() == 0
+
+
+def test_an_orphan_gives_up(master: FakeMaster, start: Start) -> None:
+    starter = start(FOREVER, orphan_s=1.0)
+    run_to(master, starter)
+    below = starter.processes()
+    master.close()
+    assert starter.wait() == 4
+    assert not any(is_alive(pid) for pid in below)
+    assert "no master was heard of" in starter.log.read_text()
+
+
+def test_a_wrong_secret_is_not_a_master(master: FakeMaster, start: Start, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"another secret")
+    starter = start("true", orphan_s=0.5)
+    assert starter.wait() == 4
+    assert master.reports == []
+    assert "refused our signature" in starter.log.read_text()
+    assert "another secret" not in starter.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"port": "perhaps"}, "'port' must be one of"),
+        ({"secret_file": "/no/such/file"}, "secret cannot be read"),
+    ],
+)
+def test_what_it_cannot_begin_with(
+    settings: dict[str, object], message: str, start: Start, master: FakeMaster
+) -> None:
+    starter = start("true", **settings)
+    assert starter.wait() == 6
+    assert message in starter.log.read_text()
+    assert "Traceback" not in starter.log.read_text()
+
+
+def test_logs_that_cannot_be_written_are_the_reason(
+    master: FakeMaster, start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "blocked").write_text("a file")
+    start("true", log_dir=str(tmp_path / "blocked" / "logs"))
+    master.meet()
+    exited = master.expect("exited", 0)
+    assert exited["exit_code"] == 126
+    assert "Not a directory" in exited["reason"]
+    assert "started" not in [report.kind for report in master.reports]
+
+
+def test_a_full_disk_is_the_reason(master: FakeMaster, start: Start, tmp_path: Path) -> None:
+    starter = start("true")
+    master.expect("register", 0)
+    (starter.cwd / ".ytf-cluster-spec-c1.json.new").symlink_to("/dev/full")
+    master.meet()
+    exited = master.expect("exited", 0)
+    assert exited["exit_code"] == 126
+    assert "No space left on device" in exited["reason"]
+    master.order(stop=True)
+    assert starter.wait() == 0
+    assert "Traceback" not in starter.log.read_text()
+
+
+def test_at_a_terminal_the_program_has_the_starters_own_streams(
+    master: FakeMaster, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_bytes(SECRET)
+    given = {
+        "job": "local_1", "container": "c9", "attempt": 0, "generation": 0, "master": master.url,
+        "secret_file": str(tmp_path / "secret"), "log_dir": None, "port": "none",
+        "variables": "none", "host": "127.0.0.1",
+    }  # fmt: skip
+    env = {
+        "PATH": os.environ["PATH"],
+        "DTF_TASK_PROGRAM": "read line; echo you said $line; sleep 1000 & wait",
+        "DTF_TASK_JOB_NAME": "client",
+        "DTF_TASK_INDEX": "0",
+        "YTF_STARTER": json.dumps(given),
+    }
+    with subprocess.Popen(
+        command(sys.executable),
+        env=env,
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as starter:
+        try:
+            master.expect("register", 0)
+            master.publish(0, {})
+            assert starter.stdin
+            assert starter.stdout
+            starter.stdin.write(b"hello\n")
+            starter.stdin.flush()
+            assert starter.stdout.readline() == b"you said hello\n"
+            below = descendants(starter.pid)
+            assert {os.getpgid(pid) for pid in below} == {starter.pid}
+            os.killpg(starter.pid, signal.SIGINT)  # Ctrl-C
+            assert starter.wait(PATIENCE_S) == 130
+            assert not any(is_alive(pid) for pid in below)
+        finally:
+            if starter.poll() is None:
+                starter.kill()
