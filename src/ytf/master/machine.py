@@ -438,14 +438,15 @@ class Machine:
             self.memory.diagnostics = diagnostics.failure_text(failure)
 
     def _reset(self, task: Task) -> None:
-        """Make a task ready for its next attempt."""
-        task.attempt += 1
-        task.generation = self.memory.generation
-        task.host = task.port = None
+        """The task's attempt is over, but there will be another."""
+        task.host = task.port = task.exit_code = task.signal = None
+        task.reason = ""
         self._roster.set_state(task, TaskState.PENDING)
 
     def _begin_attempt(self, task: Task) -> None:
-        """Begin a pending task's attempt, in the container it has or in a new one."""
+        """Begin a pending task's next attempt, in the container it has or in a new one."""
+        task.attempt += 1
+        task.generation = self.memory.generation
         container_id = task.container
         if container_id is not None:
             container = self.memory.containers[container_id]
@@ -468,10 +469,7 @@ class Machine:
             if task.request is not None:
                 task.generation = memory.generation
             elif task.id != CLIENT_TASK or task.container is not None:
-                if task.state is TaskState.PENDING:
-                    task.generation = memory.generation
-                else:
-                    self._reset(task)
+                self._reset(task)
                 self._begin_attempt(task)
 
     # ------------------------------------------------------------------ ending
