@@ -1,0 +1,1 @@
+"""What travels to a task, and what ytf keeps for itself: layers, runtimes, environments."""

@@ -1,0 +1,136 @@
+"""Every example trains, converges, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.examples.conftest import EXAMPLES, JOB_S, Commands, Job, eventually, finals
+
+pytestmark = pytest.mark.timeout(JOB_S + 60)
+
+BETWEEN_GRAPH = (
+    "python $DTF_TASK_SCRIPT --job_name $DTF_TASK_JOB_NAME --task_index $DTF_TASK_INDEX "
+    "--ps_hosts $DTF_PS_HOSTS --worker_hosts $DTF_WORKER_HOSTS --train_dir $DTF_OUTPUT_PATH"
+)
+
+
+def script(name: str) -> tuple[str, str]:
+    return "-s", str(EXAMPLES / name)
+
+
+def test_ring(ytf: Commands) -> None:
+    job = ytf.submit(
+        *("--wait", "--framework", "none", "-r", "worker:3", *script("ring.py")),
+        "python3 $DTF_TASK_SCRIPT",
+    )
+    ends = job.finals()
+    assert {end.pop("worker") for end in ends} == {"0", "1", "2"}
+    assert ends[0] == ends[1] == ends[2]
+    assert float(ends[0]["loss"]) < 1e-5
+    assert (ends[0]["slope"], ends[0]["offset"]) == ("3.0000", "2.0000")
+
+
+@pytest.mark.tensorflow
+def test_between_graph_with_tensorboard(ytf: Commands, tensorflow: str, tmp_path: Path) -> None:
+    job = ytf.submit(
+        *("--env", tensorflow, "-r", "ps:1,worker:2", "-t", "-o", str(tmp_path / "out")),
+        *(*script("between_graph.py"), BETWEEN_GRAPH),
+    )
+    eventually(lambda: tensorboard_serves(job), "TensorBoard serves its page", within_s=60)
+    status = job.wait()
+    assert status["final_status"] == "SUCCEEDED", status["diagnostics"]
+    assert not tensorboard_serves(job)
+
+    ends = job.finals("worker")
+    assert {end["worker"] for end in ends} == {"0", "1"}
+    for end in ends:
+        assert float(end["loss"]) < 0.05
+        assert float(end["slope"]) == pytest.approx(3, abs=0.1)
+        assert float(end["offset"]) == pytest.approx(2, abs=0.1)
+    names = os.listdir(tmp_path / "out")
+    assert "model.ckpt-600.index" in names
+    assert any(name.startswith("events.out.tfevents") for name in names)
+
+
+def tensorboard_serves(job: Job) -> bool:
+    url = job.status()["tensorboard_url"]
+    if not isinstance(url, str):
+        return False
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return b"TensorBoard" in answer.read()
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+@pytest.mark.tensorflow
+def test_parameter_server(ytf: Commands, tensorflow: str, tmp_path: Path) -> None:
+    spec = yaml.safe_load((EXAMPLES / "parameter_server.yaml").read_text())
+    spec["environment"] = tensorflow
+    spec["script"] = str(EXAMPLES / spec["script"])
+    # One process less to import TensorFlow; two make no other path through ytf.
+    spec["groups"]["worker"]["count"] = 1
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(spec))
+    done = ytf.run("ytf", "submit", "job.yaml", "--wait")
+
+    (end,) = Job(ytf, ytf.jobs[-1], done).finals("chief")
+    assert float(end["loss"]) < 0.6 * float(end["first"])
+    assert float(end["accuracy"]) > 0.85
+
+
+@pytest.mark.tensorflow
+def test_multi_worker_resumes_after_a_crash(ytf: Commands, tensorflow: str, tmp_path: Path) -> None:
+    job = ytf.submit(
+        *("--wait", "--env", tensorflow, "-r", "worker:2", "--on_failure", "restart-job"),
+        *("-o", str(tmp_path / "out"), *script("multi_worker.py")),
+        "python $DTF_TASK_SCRIPT --crash_at_epoch 3",
+    )
+    assert (tmp_path / "out" / "crashed").exists()
+    ends = job.finals("worker")
+    assert {end["worker"] for end in ends} == {"0", "1"}
+    for end in ends:
+        # The three epochs before the crash count: alone, these would not do.
+        assert end["epochs"] == "3"
+        assert float(end["error"]) < 0.05
+    tasks = job.status()["tasks"]
+    assert isinstance(tasks, list)
+    assert [task["attempt"] for task in tasks] == [2, 2]
+
+
+@pytest.mark.tensorflow
+def test_in_graph_client_on_servers(ytf: Commands, tensorflow: str) -> None:
+    job = ytf.submit(
+        *("--servers", "--client", "--env", tensorflow, "-r", "ps:1,worker:2"),
+        f"python {EXAMPLES / 'in_graph.py'}",
+    )
+    (last,) = [line for line in job.done.stdout.splitlines() if line.startswith("FINAL ")]
+    assert float(finals(last)["error"]) < 1e-3
+    assert job.status()["final_status"] == "SUCCEEDED"
+    assert "worker:1 serves at" in job.logs("worker:1")
+
+
+@pytest.mark.tensorflow
+def test_train_and_evaluate_then_evaluate_alone(
+    ytf: Commands, tensorflow: str, tmp_path: Path
+) -> None:
+    common = (
+        *("--wait", "--env", tensorflow, "-o", str(tmp_path / "out")),
+        *(*script("train_and_evaluate.py"), "python $DTF_TASK_SCRIPT"),
+    )
+    job = ytf.submit("-r", "chief:1,worker:1,ps:1,evaluator:1", *common)
+    (chief,) = job.finals("chief")
+    assert float(chief["loss"]) < 1e-3
+    (judged,) = job.finals("evaluator")
+    assert int(judged["step"]) >= 300
+    assert float(judged["loss"]) < 1e-3
+
+    alone = ytf.submit("-r", "evaluator:1", *common)
+    (again,) = alone.finals("evaluator")
+    assert again["step"] == judged["step"]
+    assert again["loss"] == judged["loss"]
