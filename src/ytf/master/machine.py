@@ -26,7 +26,7 @@ from ytf.master.commands import (
     RestartTask,
     StopTask,
 )
-from ytf.master.conclusions import conclusion, next_cluster_spec
+from ytf.master.conclusions import conclusion
 from ytf.master.events import (
     AnyEvent,
     BackendGone,
@@ -48,6 +48,7 @@ from ytf.master.events import (
 from ytf.master.policies import Action, judge, shortage
 from ytf.master.roster import LIVE, Roster
 from ytf.master.state import Container, Failure, JobMemory, Stopping, Task
+from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import CLIENT, JobSpec, OnFailure
 from ytf.specs.names import ContainerId, NodeId, RequestId, TaskId, group_of, index_of, task_id
 from ytf.specs.status import FinalStatus, JobState, TaskState
@@ -353,6 +354,7 @@ class Machine:
         container.control = event.control
         if task.state is TaskState.ALLOCATED:
             task.host, task.port = event.host, event.port
+            self.memory.moved = True
             self._roster.set_state(task, TaskState.STARTING)
 
     def _starter_lost(self, event: StarterLost, at: float) -> None:
@@ -581,6 +583,7 @@ class Machine:
             self._say(ReleaseContainer(container=task.container))
             task.container = None
         task.reason = "not allocated in time; the job started without it"
+        self.memory.moved = True
         self._roster.drop(task)
 
     # ------------------------------------------------------------------ what follows from the state
@@ -592,12 +595,8 @@ class Machine:
             return
         if memory.final is None:
             self._watch_progress(at)
-            if RESTART not in memory.deadlines:
-                cluster_spec = next_cluster_spec(memory, self._roster)
-                if cluster_spec is not None:
-                    memory.published = cluster_spec
-                    memory.revision = cluster_spec.revision
-                    self._say(PublishClusterSpec(spec=cluster_spec))
+            if memory.moved and RESTART not in memory.deadlines and self._roster.all_registered():
+                self._publish()
             end = conclusion(self._roster)
             if end is not None:
                 self._end(*end, at)
@@ -608,6 +607,18 @@ class Machine:
                 memory.finished_at = at
                 memory.deadlines.clear()
                 self._say(orders.finish_job(memory))
+
+    def _publish(self) -> None:
+        """Tell everyone where everyone is, unless they know."""
+        memory = self.memory
+        memory.moved = False
+        members = self._roster.addresses()
+        if memory.published is None or memory.published.members != members:
+            memory.revision += 1
+            memory.published = ClusterSpec(
+                generation=memory.generation, revision=memory.revision, members=members
+            )
+            self._say(PublishClusterSpec(spec=memory.published))
 
     def _watch_progress(self, at: float) -> None:
         """Keep the allocation and rendezvous deadlines exactly while they apply."""

@@ -53,6 +53,20 @@ class Roster:
         """How many members have ended."""
         return sum(self.counts[state] for state in TaskState if state.is_final)
 
+    def all_registered(self) -> bool:
+        """Whether every member has an address or is over, and somebody waits to hear of it."""
+        counts = self.counts
+        waiting = counts[TaskState.PENDING] or counts[TaskState.ALLOCATED]
+        return not waiting and counts[TaskState.STARTING] > 0
+
+    def addresses(self) -> dict[str, tuple[str, ...]]:
+        """Where the members are: group → ``host:port`` by index."""
+        found: dict[str, list[str]] = {}
+        for task in self.members():
+            if task.port is not None:
+                found.setdefault(group_of(task.id), []).append(f"{task.host}:{task.port}")
+        return {group: tuple(hosts) for group, hosts in found.items()}
+
     def set_state(self, task: Task, state: TaskState) -> None:
         """Move a task to another state."""
         if self._is_member(task):

@@ -109,6 +109,8 @@ class JobMemory(msgspec.Struct, kw_only=True):
     generation: int = 1
     revision: int = 0
     published: ClusterSpec | None = None
+    moved: bool = False
+    """Somebody registered or was given up since the cluster spec was last made."""
     restarts: int = 0
     """Restarts of the whole job that count."""
     final: FinalStatus | None = None
