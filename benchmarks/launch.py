@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 
 from benchmarks.table import Row, print_table
+from ytf.testing.leaks import no_leaks
+from ytf.testing.waiting import eventually
 
 TASKS = 4
 STAMP = 'printf "%s\\n" "$EPOCHREALTIME"'
@@ -68,8 +70,7 @@ class Bench:
         """Resident MB of the master and of the biggest starter of a job that waits."""
         job, _, _ = self.submit("sleep 60")
         staging = self._home / "jobs" / job
-        while len(self._starters(job)) < TASKS or self.ytf_state(job) != "RUNNING":
-            time.sleep(0.05)
+        eventually(lambda: self.ytf_state(job) == "RUNNING", 30, lambda: f"{job} does not run")
         master = json.loads((staging / "master.json").read_text())["pid"]
         found = resident_mb(master), max(resident_mb(pid) for pid in self._starters(job))
         self.ytf("kill", job)
@@ -112,7 +113,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=9)
     repeat = parser.parse_args().repeat
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, no_leaks(Path(place)):
         bench = Bench(Path(place))
         helps = [bench.ytf("--help") for _ in range(repeat)]
         accepted, started, ended = [], [], []
