@@ -54,6 +54,7 @@ def test_every_option_reaches_the_spec(install: Install, tmp_path: Path) -> None
         *("--framework", "none", "--registry", "rest", "--env", "node"),
         *("--timeout", "1.5", "--on_failure", "restart-task", "--on_failure", "ps:ignore"),
         *("--max_restarts", "worker:7", "--task_env", "A=b=c", "--task_env", "E="),
+        *("--untracked", "ps"),
         *("--backend", "local", AWKWARD),
     )
     assert plan.spec == JobSpec(
@@ -62,6 +63,7 @@ def test_every_option_reaches_the_spec(install: Install, tmp_path: Path) -> None
                 count=1,
                 resources=Resources(memory_mb=1024, vcores=2),
                 on_failure=OnFailure.IGNORE,
+                tracked=False,
             ),
             "worker": TaskGroupSpec(
                 count=3,

@@ -59,6 +59,7 @@ CASES: list[tuple[list[str], str, str]] = [
     ),
     ([*R, "--max_restarts", "-1", "true"], "is not a number of restarts", ""),
     ([*R, "--max_restarts", "many", "true"], "is not a number of restarts", ""),
+    ([*R, "--untracked", "wroker", "true"], "there is no task group 'wroker'", "worker"),
     ([*R, "--timeout", "0", "true"], "is not a time", "seconds"),
     ([*R, "--timeout", "1h", "true"], "is not a time", "seconds"),
     ([*R, "--task_env", "SEED", "true"], "is not NAME=VALUE", ""),

@@ -37,7 +37,7 @@ class Report:
 class FakeMaster:
     """Takes reports, gives the orders and cluster specs a test sets.
 
-    ``down`` makes it answer 503, ``revoked`` 409.
+    ``down`` makes it answer ``down_with``, ``revoked`` 409.
     """
 
     def __init__(self, secret: bytes, port: int = 0) -> None:
@@ -47,6 +47,7 @@ class FakeMaster:
         self.actors: dict[str, int] = {}
         self.refused: list[str] = []
         self.down = False
+        self.down_with = 503
         self.turned_away = 0
         self.revoked = False
         self._number = 1
@@ -138,7 +139,7 @@ class FakeMaster:
             with self._news:
                 self.turned_away += 1
                 self._news.notify_all()
-            return 503, {"error": "the journal cannot be written"}
+            return self.down_with, {"error": "the journal cannot be written"}
         if self.revoked:
             return 409, {"error": "this container is not of this job"}
         with self._news:

@@ -55,8 +55,11 @@ def test_every_answer_is_a_sign_of_life(master: FakeMaster, link: Callable[..., 
         assert whereabouts.silence_s() < 0.1
 
 
-def test_503_is_asked_again(master: FakeMaster, link: Callable[..., Link]) -> None:
-    master.down = True
+@pytest.mark.parametrize("status", [503, 500])
+def test_what_is_the_masters_own_trouble_is_asked_again(
+    status: int, master: FakeMaster, link: Callable[..., Link]
+) -> None:
+    master.down, master.down_with = True, status
 
     def mend() -> None:
         master.wait_for(lambda: master.turned_away >= 2, "calls turned away")

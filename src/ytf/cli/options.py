@@ -42,7 +42,10 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
     default = JobSpec(groups={})
     groups = _groups(args, settings)
     return JobSpec(
-        groups=_with_policies(groups, args.on_failure or (), args.max_restarts or ()),
+        groups=_untracked(
+            _with_policies(groups, args.on_failure or (), args.max_restarts or ()),
+            args.untracked or (),
+        ),
         command=args.task_command[0] if args.task_command else None,
         name=settings.get("name") or default.name,
         queue=settings.get("queue") or default.queue,
@@ -125,8 +128,8 @@ def _with_policies(
     }
     changed = {}
     for name, group in groups.items():
-        # TensorBoard has a policy of its own; only its name reaches it.
-        general = None if name != TENSORBOARD else name
+        # What is said of all groups is not meant for TensorBoard, which has a policy of its own.
+        general = name if name == TENSORBOARD else None
         policy = policies.get(name, policies.get(general))
         if policy is not None:
             group = msgspec.structs.replace(group, on_failure=policy)
@@ -134,6 +137,19 @@ def _with_policies(
         if count is not None:
             group = msgspec.structs.replace(group, max_restarts=count)
         changed[name] = group
+    return changed
+
+
+def _untracked(groups: dict[str, TaskGroupSpec], names: Sequence[str]) -> dict[str, TaskGroupSpec]:
+    changed = dict(groups)
+    for name in (part for value in names for part in value.split(",")):
+        if name not in groups:
+            raise SpecError(
+                f"there is no task group {name!r} in the requirement",
+                where="--untracked",
+                hint=did_you_mean(name, groups),
+            )
+        changed[name] = msgspec.structs.replace(groups[name], tracked=False)
     return changed
 
 

@@ -169,6 +169,13 @@ def _add_life(p: Parser) -> None:
         help="[<group>:]how often a task may be restarted (default 3); repeatable",
     )
     g.add_argument(
+        "--untracked",
+        metavar="<groups>",
+        action="append",
+        help="groups whose end does not end the job, as it is with ps, evaluator and "
+        "tensorboard: for programs that serve others and never exit",
+    )
+    g.add_argument(
         "--timeout", metavar="<seconds>", help="fail the job if it takes longer (default: never)"
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
+import os
 import time
 from collections.abc import Callable
 
@@ -366,5 +366,7 @@ class Master:
 
 def log(text: str) -> None:
     """One line in the master's own log."""
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-    print(f"{stamp} master: {text}", file=sys.stderr, flush=True)
+    line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} master: {text}\n"
+    # On a full disk the line is lost, and the job goes on.
+    with contextlib.suppress(OSError):
+        os.write(2, line.encode("utf-8", "backslashreplace"))

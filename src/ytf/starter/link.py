@@ -70,7 +70,8 @@ class Link:
                     raise DismissedError(
                         Ended(REVOKED, "the master revoked this container: " + text)
                     )
-                if answer.status != 503:
+                # 503, or a bug of the master's: neither is the program's fault.
+                if answer.status < 500:
                     raise DismissedError(Ended(CANNOT_BEGIN, "%s: %s" % (path, text)))
             if text != trouble:
                 say("%s: trying again: %s" % (path, text))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ytf.backends.local import processes
 from ytf.backends.local.calls import NoMasterError, find_master
+from ytf.backends.local.home import writing
 from ytf.backends.local.record import RECORD, history_of, write_last_record
 from ytf.backends.local.removal import remove_tree
 from ytf.errors import InternalError
@@ -58,7 +59,8 @@ def bury(job_dir: Path, reason: str, *, master: Sequence[str] = MASTER) -> bool:
         if not present:
             return False
         if not os.path.exists(os.path.join(history_of(str(job_dir)), RECORD)):
-            _record(job_dir, reason, master)
+            with writing(job_dir):
+                _record(job_dir, reason, master)
         remove_leftovers(job_dir)
         return True
 

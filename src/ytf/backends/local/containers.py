@@ -21,7 +21,7 @@ import msgspec
 
 from ytf.backends.api import Launch
 from ytf.backends.local.burial import JOB_VARIABLE, remove_leftovers
-from ytf.backends.local.record import RECORD, history_of, replace
+from ytf.backends.local.record import history_of, keep_record, replace
 from ytf.backends.local.removal import remove_tree
 from ytf.backends.local.uploads import place
 from ytf.errors import InternalError, SettingsError
@@ -192,8 +192,7 @@ class LocalContainers:
 
         Where there is no node (any more), that is done here.
         """
-        kept = os.path.join(history_of(str(self._job_dir)), RECORD)
-        replace(kept, msgspec.json.encode(record).decode())
+        keep_record(str(self._job_dir), msgspec.json.encode(record).decode())
         # A copy in progress cannot be stopped; with nothing live, nothing comes of it.
         self._live.clear()
         await asyncio.gather(*self._launching.values())

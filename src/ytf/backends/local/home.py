@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ytf.backends.local.record import RECORD
+from ytf.backends.local.record import FULL, RECORD
 from ytf.errors import SettingsError
 from ytf.specs.names import JobId
 
 _JOB = re.compile(r"local_[0-9a-z]+_[0-9a-z]+")
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def writing(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if exc.errno in _FULL:
+        if exc.errno in FULL:
             raise SettingsError(
                 f"no space left for {exc.filename or place}",
                 hint="free some space (old jobs: ytf gc), or set YTF_HOME to a bigger disk",

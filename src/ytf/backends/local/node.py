@@ -16,12 +16,12 @@ Standard library only, one thread. docs/protocols.md §4 has the lines.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
 import signal
 import socket
-import sys
 import time
 
 from ytf.backends.local import processes
@@ -43,6 +43,8 @@ _SAMPLE_S = 0.5
 """Between two looks at the containers' memory."""
 _MASTER_GRACE_S = 10.0
 """What a master gets to end after its line was closed or the job was finished."""
+_LITTLE = 1 << 20
+"""Bytes below which a disk that could not be written is called full."""
 _STRAGGLER_S = 10.0
 """How long a completion waits for processes that SIGKILL does not end."""
 
@@ -281,8 +283,14 @@ class Node:
 
     def _give_up(self, reason: str) -> None:
         """Record the job ourselves: not even burying it worked."""
-        write_last_record(self._job_dir, f"{reason}; see logs/master.log of the job")
-        self._phase = _FINISHING
+        if _free_bytes(self._job_dir) < _LITTLE:
+            reason += f"; the disk of {self._job_dir} is full"
+        try:
+            write_last_record(self._job_dir, f"{reason}; see logs/master.log of the job")
+            self._phase = _FINISHING
+        except OSError as exc:
+            _log(f"the job cannot be recorded: {exc}; the next ytf command tries again")
+            self._phase = _STOPPING
         self._kill_containers()
 
     # -- containers -----------------------------------------------------------
@@ -412,6 +420,11 @@ def _describe(wait_status: int) -> str:
     return f"exited with code {os.WEXITSTATUS(wait_status)}"
 
 
+def _free_bytes(directory: str) -> int:
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize
+
+
 def _drain(fd: int) -> None:
     try:
         while os.read(fd, 4096):
@@ -421,5 +434,7 @@ def _drain(fd: int) -> None:
 
 
 def _log(text: str) -> None:
-    now = time.strftime("%Y-%m-%d %H:%M:%S")
-    print(f"{now} node: {text}", file=sys.stderr, flush=True)
+    line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} node: {text}\n"
+    # On a full disk the line is lost, and the job goes on.
+    with contextlib.suppress(OSError):
+        os.write(2, line.encode("utf-8", "backslashreplace"))

@@ -1,7 +1,8 @@
-"""The record of a job whose master cannot write it any more."""
+"""The record of a job: how it is kept on a full disk, and without a master."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -11,12 +12,40 @@ if TYPE_CHECKING:
     from typing import Any
 
 RECORD = "record.json"
+_RESERVE = "reserve"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a disk says that takes no more."""
 
 
 def history_of(job_dir: str) -> str:
     """Where the record and the logs of the job staged at ``jobs/<id>`` stay."""
     jobs, job = os.path.split(os.path.abspath(job_dir))
     return os.path.join(os.path.dirname(jobs), "history", job)
+
+
+def reserve_record(job_dir: str, tasks: int) -> None:
+    """Take the room a record of so many tasks needs while there is some."""
+    path = os.path.join(job_dir, _RESERVE)
+    reserve = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.posix_fallocate(reserve, 0, (64 + 4 * tasks) << 10)
+    finally:
+        os.close(reserve)
+
+
+def keep_record(job_dir: str, text: str) -> None:
+    """Put a record where it stays, whole; on a full disk into the room reserved for it."""
+    path = os.path.join(history_of(job_dir), RECORD)
+    try:
+        replace(path, text)
+    except OSError as exc:
+        if exc.errno not in FULL:
+            raise
+        reserve = os.path.join(job_dir, _RESERVE)
+        with open(os.open(reserve, os.O_RDWR), "r+") as file:
+            file.write(text)
+            file.truncate()
+        os.replace(reserve, path)
 
 
 def write_last_record(job_dir: str, reason: str) -> None:
@@ -26,8 +55,7 @@ def write_last_record(job_dir: str, reason: str) -> None:
     there stays.
     """
     history = history_of(job_dir)
-    path = os.path.join(history, RECORD)
-    if os.path.exists(path):
+    if os.path.exists(os.path.join(history, RECORD)):
         return
     spec = _object(os.path.join(job_dir, "spec.json"))
     job = _object(os.path.join(job_dir, "job.json"))
@@ -52,8 +80,8 @@ def write_last_record(job_dir: str, reason: str) -> None:
     }
     events = [{"at": now, "event": "JobFinished", "text": reason}]
     os.makedirs(history, exist_ok=True)
-    replace(
-        path,
+    keep_record(
+        job_dir,
         json.dumps({"status": status, "spec": spec, "cluster_spec": None, "events": events}),
     )
 
@@ -61,9 +89,14 @@ def write_last_record(job_dir: str, reason: str) -> None:
 def replace(path: str, text: str) -> None:
     """Write a file so that readers see all of it or what was there before."""
     new = f"{path}.{os.getpid()}.new"
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    os.replace(new, path)
+    try:
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(text)
+        os.replace(new, path)
+    except OSError:
+        if os.path.exists(new):
+            os.unlink(new)
+        raise
 
 
 def _object(path: str) -> dict[str, Any]:

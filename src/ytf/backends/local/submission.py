@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ytf.backends.local import processes
 from ytf.backends.local.burial import locked, remove_leftovers
 from ytf.backends.local.home import Home, writing
+from ytf.backends.local.record import reserve_record
 from ytf.backends.local.removal import remove_tree
 from ytf.backends.local.uploads import stage
 from ytf.errors import RefusedError, UnreachableError
@@ -97,6 +98,7 @@ def _write(home: Home, job: JobId, plan: Plan) -> None:
     _private(staging / "spec.json", to_json(plan.spec))
     _private(staging / "job.json", json.dumps(about))
     _private(staging / "secret", secrets.token_hex(32))
+    reserve_record(str(staging), len(plan.spec.tasks()))
 
 
 def _private(path: Path, text: str) -> None:
