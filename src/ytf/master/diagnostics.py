@@ -47,8 +47,10 @@ def failure_text(failure: Failure, note: str = "") -> str:
     place = f" on {where}" if where else ""
     attempt = f", attempt {failure.attempt}," if failure.attempt > 1 else ""
     how = ending(failure.exit_code, failure.signal)
+    if failure.infrastructure and how == "ended":
+        how = "was lost"
     if failure.reason:
-        how = failure.reason if how == "ended" else f"{how}: {failure.reason}"
+        how = f"{how}: {failure.reason}"
     parts = [f"{failure.task}{attempt} {how}{place}."]
     if failure.tail.strip():
         lines = "\n".join(f"  | {line}" for line in failure.tail.rstrip().splitlines())

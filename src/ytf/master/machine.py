@@ -287,6 +287,7 @@ class Machine:
         if task.state not in LIVE:
             return
         if container.stopping:
+            task.reason = task.reason or "stopped with the job"
             self._roster.set_state(task, TaskState.KILLED)
             return
         failure = Failure(
@@ -493,6 +494,7 @@ class Machine:
                 self._say(CancelRequest(request=task.request))
                 self._roster.set_request(task, None)
             if task.state is TaskState.PENDING:
+                task.reason = task.reason or "the job ended before it could start"
                 self._roster.set_state(task, TaskState.KILLED)
         if status is FinalStatus.SUCCEEDED and self._roster.evaluating():
             memory.deadlines[EVALUATION] = at + self.spec.timeouts.evaluator_s
