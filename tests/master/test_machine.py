@@ -364,6 +364,26 @@ def test_a_lost_port_restarts_everyone_without_counting_but_not_for_ever() -> No
     assert world.outcome() is FinalStatus.FAILED
 
 
+def test_a_lost_port_brings_back_even_a_task_that_is_on_its_way_out() -> None:
+    world = Story(job("worker:2")).start()
+    leaving = world.at("worker:0")
+    world.ends("worker:0", 0)
+    world.ends("worker:1", 1, port_lost=True)
+    assert len(world.wishes) == 1, "its old container is being stopped and cannot serve again"
+    world.stop_all()
+    world.pass_deadline()
+    world.start()
+    assert world.task("worker:0") is TaskState.RUNNING
+    assert world.at("worker:0") != leaving
+
+
+def test_a_deadline_told_too_early_is_not_heeded() -> None:
+    world = Story(job("worker:1"))
+    world.feed(e.DeadlinePassed(deadline="allocation"))
+    assert world.machine.memory.final is None
+    assert world.machine.memory.deadlines["allocation"] == world.now + 600
+
+
 def test_a_preempted_task_of_an_unprepared_job_says_how_to_survive_it() -> None:
     world = Story(job("worker:2")).start()
     world.container_ends("worker:1", e.Cause.PREEMPTED, None)

@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 from ytf.master.state import Failure, JobMemory, Task
-from ytf.specs.job import TENSORBOARD, JobSpec, OnFailure
+from ytf.specs.job import JobSpec, OnFailure
 from ytf.specs.names import TaskId, group_of, index_of
 
 MAX_LAUNCH_FAILURES = 3
@@ -43,7 +43,7 @@ def judge(spec: JobSpec, memory: JobMemory, task: Task, failure: Failure, ran: b
         return Verdict(action=Action.REPLACE)
     if policy is OnFailure.IGNORE:
         return Verdict(action=Action.GIVE_UP_TASK)
-    if failure.port_lost and task.port_losses < MAX_PORT_LOSSES and group != TENSORBOARD:
+    if failure.port_lost and task.port_losses < MAX_PORT_LOSSES:
         # Peers hold the address that was lost: everyone needs the new one.
         return Verdict(action=Action.RESTART_JOB)
     if policy is OnFailure.FAIL_JOB:

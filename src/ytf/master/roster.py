@@ -42,8 +42,8 @@ class Roster:
         return [t for t in self.members() if group_of(t.id) in self._tracked]
 
     def evaluating(self) -> list[Task]:
-        """Evaluators at work that the job's end does not depend on."""
-        if EVALUATOR in self._tracked or EVALUATOR not in self.spec.groups:
+        """Evaluators at work."""
+        if EVALUATOR not in self.spec.groups:
             return []
         count = self.spec.groups[EVALUATOR].count
         tasks = (self.tasks[task_id(EVALUATOR, i)] for i in range(count))
