@@ -60,6 +60,21 @@ def disk() -> MemoryBlobs:
     return MemoryBlobs()
 
 
+async def test_a_write_does_not_wait_for_other_work_in_threads(disk: MemoryBlobs) -> None:
+    journal, _ = await start(disk, 1)
+    free = threading.Event()
+    # More than the loop has threads: files are being copied, say.
+    busy = [asyncio.create_task(asyncio.to_thread(free.wait)) for _ in range(64)]
+    await asyncio.sleep(0)
+    try:
+        await journal.append(entries(1))
+    finally:
+        free.set()
+        await asyncio.gather(*busy)
+    await journal.close()
+    assert await replayed(disk, 2) == [1]
+
+
 @pytest.fixture
 def process(disk: MemoryBlobs) -> Process:
     return Process(disk)

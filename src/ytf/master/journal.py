@@ -21,7 +21,9 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from ytf.errors import InternalError, RefusedError, UnreachableError
 from ytf.master.replay import Replay, read_journal
@@ -47,6 +49,8 @@ __all__ = ["Entry", "FencedError", "Journal", "JournalError", "Replay"]
 _log = logging.getLogger(__name__)
 
 _LONGEST_RETRY_S = 5.0
+
+_T = TypeVar("_T")
 
 
 class JournalError(UnreachableError):
@@ -99,6 +103,8 @@ class Journal:
         self._queue: deque[_Batch | _Snapshot] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
+        # Its own: in the loop's usual threads a write would wait behind whatever else is slow.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
 
     @classmethod
     async def open(
@@ -113,7 +119,7 @@ class Journal:
         """
         journal = cls(blobs, attempt, patience_s=patience_s, retry_s=retry_s)
         try:
-            await asyncio.to_thread(journal._claim)
+            await journal._in_thread(journal._claim)
         except OSError as exc:
             raise journal._failure("claimed", exc) from exc
         return journal
@@ -131,11 +137,13 @@ class Journal:
         """
         try:
             if self._read is None:
-                self._read = await asyncio.to_thread(read_journal, self._blobs, below=self.attempt)
+                self._read = await self._in_thread(
+                    lambda: read_journal(self._blobs, below=self.attempt)
+                )
             replay, spans = self._read
             if self.attempt > 1 and not self._ready:
                 opening = Header(kind=SEGMENT, attempt=self.attempt, sequence=1, stands_on=spans)
-                await asyncio.to_thread(self._commit, 1, encode_segment(opening, ()))
+                await self._in_thread(self._commit, 1, encode_segment(opening, ()))
                 self._sequence = 1
         except OSError as exc:
             raise self._failure("replayed", exc) from exc
@@ -180,13 +188,16 @@ class Journal:
         journal just closes: nothing of it counts any more.
         """
         self._closing.set()
-        if self._writer is not None:
-            await asyncio.wait((self._writer,), timeout=self._patience_s)
-            if not self._writer.done():
-                self._writer.cancel()
-                await asyncio.wait((self._writer,))
-            elif not self._writer.cancelled():
-                self._writer.result()
+        try:
+            if self._writer is not None:
+                await asyncio.wait((self._writer,), timeout=self._patience_s)
+                if not self._writer.done():
+                    self._writer.cancel()
+                    await asyncio.wait((self._writer,))
+                elif not self._writer.cancelled():
+                    self._writer.result()
+        finally:
+            self._thread.shutdown(wait=False)
         lost = sum(len(item.lines) for item in self._queue if isinstance(item, _Batch))
         if lost and not self._fenced:
             raise self._failure(f"closed: {lost} entries are not", self.last_error)
@@ -229,7 +240,7 @@ class Journal:
                 if isinstance(item, _Batch):
                     await self._write_segment(item)
                 else:
-                    await asyncio.to_thread(self._write_snapshot, item.state)
+                    await self._in_thread(self._write_snapshot, item.state)
             except FencedError:
                 self._queue.clear()
                 return
@@ -259,10 +270,13 @@ class Journal:
         if batch.data is None:
             header = Header(kind=SEGMENT, attempt=self.attempt, sequence=sequence)
             batch.data = encode_segment(header, batch.lines)
-        await asyncio.to_thread(self._commit, sequence, batch.data)
+        await self._in_thread(self._commit, sequence, batch.data)
         self._sequence = sequence
 
-    # What follows blocks, and runs in threads: one at a time.
+    async def _in_thread(self, deed: Callable[..., _T], *arguments: object) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, deed, *arguments)
+
+    # What follows blocks, and runs in the journal's thread.
 
     def _claim(self) -> None:
         claimed = attempts_in(self._blobs.list())

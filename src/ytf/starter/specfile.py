@@ -35,7 +35,7 @@ class SpecFile:
             raise
 
     def remove(self) -> None:
-        """DismissedError nothing behind."""
+        """Leave nothing behind."""
         _remove(self.path)
 
 

@@ -14,11 +14,11 @@ from ytf.backends.local.burial import MASTER, bury, master_is_alive, node_is_ali
 from ytf.backends.local.calls import call, find_master
 from ytf.backends.local.home import Home
 from ytf.backends.local.logs import read_logs
-from ytf.errors import InternalError, NotFoundError, UnreachableError
+from ytf.errors import InternalError, NotFoundError, RefusedError, UnreachableError
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.names import JobId, TaskId, task_id
 from ytf.specs.status import JobEvent, JobRecord, JobStatus
-from ytf.starter.http import Answer, ChannelError
+from ytf.starter.http import Answer, ChannelError, SignatureRefusedError
 
 _PATIENCE_S = 15.0
 """How long a job may be without a master before a client gives up."""
@@ -125,6 +125,14 @@ class LocalJob:
             try:
                 master = find_master(self._staging)
                 answer = call(self._staging, master, method, path, body)
+            except SignatureRefusedError as exc:
+                if master_is_alive(self._staging):
+                    # No stranger on a dead master's port, so trying again will not help.
+                    raise RefusedError(
+                        f"the master of {self.job} does not accept our signature",
+                        hint=f"is {self._staging / 'secret'} still the secret of this job?",
+                    ) from exc
+                why = str(exc)
             except ChannelError as exc:
                 why = str(exc)
             else:

@@ -1,0 +1,65 @@
+"""Programs of a job at the submitter's terminal: ``--client`` and ``ytf attach``."""
+
+from __future__ import annotations
+
+import json
+
+from tests.e2e.harness import FOREVER, HERE, HOLD, Job, Ytf, states
+
+NONE = ("--framework", "none")
+
+
+def test_the_client_has_the_terminal_and_decides(ytf: Ytf) -> None:
+    client = (
+        'read -r line; echo "client:$DTF_TASK_INDEX read $line; workers $DTF_WORKER_HOSTS"; '
+        'echo oops >&2; touch "$GATE/go"'
+    )
+    done = ytf.run(
+        *("ytf-submit", *NONE, "-r", "ps:1,worker:1", "--client", "--client_command", client),
+        f"[ $DTF_TASK_JOB_NAME = ps ] && {FOREVER}; {HOLD}",
+        stdin="grüße there\n",
+    )
+    job_id, said = done.stdout.splitlines()
+    job = Job(ytf, job_id)
+    spec = json.loads(ytf.run("ytf", "spec", job_id).stdout)
+    assert said == f"client:0 read grüße there; workers {spec['worker'][0]}"
+    assert "client" not in spec
+    assert "oops" in done.stderr
+    status = job.end("SUCCEEDED")
+    assert states(status)["client:0"] == "SUCCEEDED"
+
+
+def test_a_client_that_fails_fails_the_job(ytf: Ytf) -> None:
+    words = ("ytf-submit", *NONE, "-r", "worker:1", "--client", "--client_command", "exit 4")
+    done = ytf.run(*words, HERE + FOREVER, code=1)
+    status = Job(ytf, done.stdout.strip()).end("FAILED")
+    assert status.diagnostics.startswith("client:0 exited with code 4")
+    assert states(status) == {"worker:0": "KILLED", "client:0": "FAILED"}
+
+
+def test_attach_runs_one_more_client_and_does_not_touch_the_job(ytf: Ytf) -> None:
+    job = ytf.submit("worker:2", HERE + HOLD)
+    job.wait_running("worker:0", "worker:1")
+    spec = json.loads(ytf.run("ytf", "spec", job.id).stdout)
+    program = 'read -r line; echo "$line $DTF_TASK_JOB_NAME:$DTF_TASK_INDEX $DTF_WORKER_HOSTS"'
+    done = ytf.run("ytf", "attach", job.id, program, stdin="hello\n")
+    assert done.stdout == f"hello client:1 {','.join(spec['worker'])}\n"
+    ytf.run("ytf", "attach", job.id, "exit 9", code=9)
+    assert job.status().state.value == "RUNNING"
+    ytf.open_gate()
+    job.end("SUCCEEDED")
+    late = ytf.run("ytf", "attach", job.id, "true", code=1)
+    assert "has ended" in late.stderr
+
+
+def test_a_client_whose_job_is_killed_goes_too(ytf: Ytf) -> None:
+    words = ("-r", "worker:1", "--client", "--client_command", f'touch "$GATE/client"; {FOREVER}')
+    running = ytf.start("ytf-submit", *NONE, *words, HERE + FOREVER)
+    assert running.stdout is not None
+    job = Job(ytf, running.stdout.readline().strip())
+    ytf.told("client")
+    ytf.run("ytf", "kill", job.id)
+    _, errors = running.communicate(timeout=20)
+    assert running.returncode == 1
+    assert "KILLED" in errors
+    job.end("KILLED")
