@@ -191,10 +191,12 @@ class World:
                 control="x:1",
             )
         )
+        self.answer(s)
 
     def run(self, s: Starter) -> None:
         s.program = "running"
         self.feed(e.TaskStarted(task=s.task, attempt=s.attempt, container=s.container))
+        self.answer(s)
 
     def exit(self, s: Starter, code: int, port_lost: bool = False) -> None:
         s.program = "ended"
@@ -211,6 +213,15 @@ class World:
                 port_lost=port_lost,
             )
         )
+        self.answer(s)
+
+    def answer(self, s: Starter) -> None:
+        """What a report is answered with: the order of the moment, which the starter obeys."""
+        order = self.machine.order(s.container)
+        if order is None:
+            s.told_to_stop = True
+        else:
+            self.obey(order)
 
     def complete(self, s: Starter, cause: e.Cause, signal: int | None = None) -> None:
         del self.starters[s.container]

@@ -307,6 +307,10 @@ class Master:
             case CancelRequest():
                 self._backend.cancel(command)
             case LaunchStarter():
+                order = self._order(command.container)
+                if order is not None:
+                    # From now on whatever its starter says counts as a sign of life.
+                    self._registry.order(command.container, order)
                 launch = make_launch(self._spec, self._info.id, self._url, command)
                 self._backend.launch(launch)
             case ReleaseContainer():
