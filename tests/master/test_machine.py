@@ -9,7 +9,7 @@ from ytf.master import commands as c
 from ytf.master import events as e
 from ytf.master.machine import CLIENT_CONTAINER, Machine
 from ytf.specs.job import Backoff, JobSpec, OnFailure, TaskGroupSpec, Timeouts
-from ytf.specs.names import ContainerId, TaskId
+from ytf.specs.names import ContainerId, RequestId, TaskId
 from ytf.specs.status import FinalStatus, JobState, TaskState
 
 
@@ -116,7 +116,7 @@ def test_one_failed_worker_fails_the_job_and_is_named_as_the_cause() -> None:
     world.ends("worker:1", 3)
     assert all(s.told_to_stop for s in world.starters.values() if s.task != "worker:1")
     assert world.outcome() is FinalStatus.FAILED
-    assert world.text().startswith("worker:1 exited with code 3 on node0")
+    assert world.text().startswith("worker:1 on node0 exited with code 3")
 
 
 def test_a_ps_that_fails_ends_the_job_and_one_that_is_done_does_not() -> None:
@@ -136,6 +136,9 @@ def test_only_untracked_groups_are_all_tracked() -> None:
 
 def test_the_first_cause_is_the_earliest_end_not_the_first_report() -> None:
     world = Story(job()).start()
+    died_at = world.now
+    world.now += 30
+    world.restart_master()
     late = world.starters[world.at("worker:0")]
     world.ends("worker:1", 1)
     world.feed(
@@ -145,12 +148,30 @@ def test_the_first_cause_is_the_earliest_end_not_the_first_report() -> None:
             container=late.container,
             exit_code=None,
             signal=9,
+            ended_at=died_at,
+        )
+    )
+    assert world.outcome() is FinalStatus.FAILED
+    assert world.text().startswith("worker:0 on node0 was ended by SIGKILL")
+    assert world.task("worker:0") is TaskState.FAILED
+
+
+def test_while_the_master_lives_what_is_told_first_came_first() -> None:
+    world = Story(job()).start()
+    late = world.starters[world.at("worker:0")]
+    world.ends("worker:1", 1)
+    world.feed(
+        e.TaskExited(
+            task=late.task,
+            attempt=1,
+            container=late.container,
+            exit_code=1,
+            signal=None,
             ended_at=world.now - 20,
         )
     )
     assert world.outcome() is FinalStatus.FAILED
-    assert world.text().startswith("worker:0 was ended by SIGKILL")
-    assert world.task("worker:0") is TaskState.FAILED
+    assert world.text().startswith("worker:1"), "the clock of worker:0's node may be wrong"
 
 
 # ---------------------------------------------------------------- TensorBoard, evaluator, client
@@ -215,6 +236,34 @@ def test_with_servers_only_the_clients_exit_counts() -> None:
     world.ends("client:0", 4)
     assert world.outcome() is FinalStatus.FAILED
     assert "client:0 exited with code 4" in world.text()
+
+
+def test_with_servers_and_a_client_a_failing_server_does_not_end_the_job() -> None:
+    world = Story(job("ps:1,worker:1", servers=True, client=True)).start()
+    world.ends("worker:0", 1)
+    assert world.machine.memory.final is None
+    world.ends("client:0", 0)
+    assert world.outcome() is FinalStatus.SUCCEEDED
+
+
+def test_a_tensorboard_that_lost_its_port_is_restarted_alone() -> None:
+    world = Story(job("worker:1,tensorboard:1")).start()
+    world.ends("tensorboard:0", 1, port_lost=True)
+    world.pass_deadline()
+    world.register_all()
+    world.run_all()
+    assert world.task("tensorboard:0") is TaskState.RUNNING
+    assert world.attempt("worker:0") == 1
+
+
+def test_a_long_last_evaluation_ends_without_complaint() -> None:
+    world = Story(job("worker:1,ps:1,evaluator:1")).start()
+    world.ends("worker:0")
+    world.stop_all()
+    while "evaluation" in world.machine.memory.deadlines:
+        world.pass_deadline()
+    assert world.outcome() is FinalStatus.SUCCEEDED
+    assert world.text() == "All tracked tasks succeeded."
 
 
 def test_a_client_that_vanishes_fails_the_job() -> None:
@@ -454,6 +503,56 @@ def test_with_a_min_the_job_starts_with_what_it_got() -> None:
     assert world.outcome() is FinalStatus.SUCCEEDED
 
 
+def test_a_job_that_runs_loses_nobody_to_its_min() -> None:
+    group = TaskGroupSpec(count=4, min=1, on_failure=OnFailure.RESTART_TASK)
+    world = Story(JobSpec(groups={"worker": group}, command="true")).start()
+    world.container_ends("worker:1", e.Cause.NODE_LOST, None)
+    world.pass_deadline()
+    world.pass_deadline()
+    assert "got 3 of 4 worker" in world.machine.memory.diagnostics
+    assert world.outcome() is FinalStatus.FAILED
+
+
+def test_a_task_without_an_address_cannot_be_ignored() -> None:
+    world = Story(policy(OnFailure.IGNORE, "worker:3"))
+    world.refuse(RequestId("worker:1#1"))
+    assert world.outcome() is FinalStatus.FAILED
+    world = Story(policy(OnFailure.IGNORE, "worker:3"))
+    for _ in range(4):
+        world.allocate_all()
+        world.container_ends("worker:1", e.Cause.EXITED)
+    assert world.outcome() is FinalStatus.FAILED
+    assert "cannot be left out" in world.text()
+
+
+def test_containers_that_keep_getting_lost_before_the_start_do_not_go_on_for_ever() -> None:
+    world = Story(job("worker:2"))
+    for _ in range(200):
+        if world.machine.memory.final is not None:
+            break
+        world.allocate_all()
+        world.now += 31
+        world.container_ends("worker:0", e.Cause.NODE_LOST, None)
+        deadline = world.machine.next_deadline()
+        if deadline is not None and deadline[1] <= world.now:
+            world.feed(e.DeadlinePassed(deadline=deadline[0]))
+    assert "could not start within 900 s" in world.machine.memory.diagnostics
+    assert world.outcome() is FinalStatus.FAILED
+
+
+def test_a_pause_before_a_restart_may_be_longer_than_a_rendezvous() -> None:
+    backoff = Backoff(initial_s=600, max_s=600)
+    world = Story(policy(OnFailure.RESTART_JOB, "worker:2", backoff=backoff)).start()
+    began = world.now
+    world.ends("worker:0", 1)
+    world.register_all()
+    world.pass_deadline()
+    assert world.now == began + 600
+    world.run_all()
+    assert world.machine.state is JobState.RUNNING
+    assert world.machine.memory.final is None
+
+
 def test_a_starter_that_never_registers_ends_the_wait_with_its_name() -> None:
     world = Story(job("worker:2"))
     world.allocate_all()
@@ -533,6 +632,19 @@ def test_a_new_master_releases_a_container_that_never_registered_and_asks_again(
     world.start()
     world.ends("worker:0")
     assert world.outcome() is FinalStatus.SUCCEEDED
+
+
+def test_containers_that_turn_up_late_do_not_disturb_the_new_masters_own() -> None:
+    world = Story(job("worker:2"))
+    world.allocate_all()
+    world.restart_master()
+    world.stop_all()
+    world.allocate_all()
+    before = set(world.starters)
+    world.feed(e.ContainersRecovered(containers=(ContainerId("c77"),), complete=False))
+    assert set(world.starters) == before
+    assert not any(s.told_to_stop for s in world.starters.values())
+    assert not world.wishes
 
 
 def test_a_new_master_of_a_finished_job_only_finishes_it() -> None:

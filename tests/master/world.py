@@ -39,6 +39,8 @@ class Starter:
     registered: bool = False
     program: str = "none"  # none, running, ended
     told_to_stop: bool = False
+    unanswered: bool = False
+    """It has sent a report that is still on its way, and says nothing else meanwhile."""
 
 
 @dataclass
@@ -59,6 +61,9 @@ class World:
     killed: bool = False
     last_exit: dict[TaskId, int] = field(default_factory=dict)
     troubles: int = 0
+    slow: bool = False
+    mail: list[tuple[Starter, e.AnyEvent]] = field(default_factory=list)
+    """Reports that are on their way."""
 
     def __post_init__(self) -> None:
         self.machine = Machine(self.spec)
@@ -116,6 +121,8 @@ class World:
                 found[f"allocate {request} {node}"] = partial(self.allocate, request, node)
         for starter in self.starters.values():
             name = f"{starter.container}"
+            if starter.unanswered:
+                continue
             if starter.told_to_stop:
                 found[f"stop {name}"] = partial(self.complete, starter, e.Cause.RELEASED)
                 continue
@@ -133,6 +140,8 @@ class World:
                 if starter.container != CLIENT_CONTAINER:
                     for cause in e.Cause:
                         found[f"{cause.value} {name}"] = partial(self.complete, starter, cause, 9)
+        for number in range(len(self.mail)):
+            found[f"deliver {number}"] = partial(self.deliver, number)
         if self.machine.next_deadline() is not None:
             found["deadline"] = self.pass_deadline
         if self.hostile:
@@ -144,9 +153,22 @@ class World:
             "kill": self.kill,
             "backend gone": self.backend_gone,
             "master restarts": self.restart_master,
+            "post": self.post_late,
+            "some turn up": partial(
+                self.feed,
+                e.ContainersRecovered(
+                    containers=tuple(k for k in self.starters if k != CLIENT_CONTAINER)[:1],
+                    complete=False,
+                ),
+            ),
             "repeat": partial(self.feed, self.log[-1][0]),
             "repeat older": partial(self.feed, self.log[len(self.log) // 2][0]),
         }
+        for starter in self.starters.values():
+            if starter.container == CLIENT_CONTAINER or starter.task == "?:0":
+                continue
+            if not starter.registered and not starter.told_to_stop:
+                found[f"unlaunched {starter.container}"] = partial(self.unlaunched, starter)
         for node in NODES:
             found[f"lose {node}"] = partial(self.lose, node)
         for request in list(self.wishes)[:1]:
@@ -177,11 +199,39 @@ class World:
         self.troubles += 1
         self.feed(e.RequestRefused(request=request, reason="too big"))
 
+    def unlaunched(self, s: Starter) -> None:
+        del self.starters[s.container]
+        self.troubles += 1
+        self.feed(e.LaunchFailed(container=s.container, reason="no such node"))
+
+    def post_late(self) -> None:
+        """From now on the next report takes a while."""
+        self.slow = True
+
+    def tell(self, s: Starter, event: e.AnyEvent) -> None:
+        """A starter reports; it obeys what it is answered."""
+        if self.slow:
+            self.slow = False
+            s.unanswered = True
+            self.mail.append((s, event))
+            return
+        self.feed(event)
+        self.answer(s)
+
+    def deliver(self, number: int) -> None:
+        """A report arrives, perhaps after others, perhaps after its sender's death."""
+        s, event = self.mail.pop(number)
+        s.unanswered = False
+        self.feed(event)
+        if s.container in self.starters:
+            self.answer(s)
+
     def register(self, s: Starter) -> None:
         self.ports += 1
         s.port = None if s.container == CLIENT_CONTAINER else self.ports
         s.registered = True
-        self.feed(
+        self.tell(
+            s,
             e.StarterRegistered(
                 task=s.task,
                 attempt=s.attempt,
@@ -189,20 +239,19 @@ class World:
                 host=s.node,
                 port=s.port,
                 control="x:1",
-            )
+            ),
         )
-        self.answer(s)
 
     def run(self, s: Starter) -> None:
         s.program = "running"
-        self.feed(e.TaskStarted(task=s.task, attempt=s.attempt, container=s.container))
-        self.answer(s)
+        self.tell(s, e.TaskStarted(task=s.task, attempt=s.attempt, container=s.container))
 
     def exit(self, s: Starter, code: int, port_lost: bool = False) -> None:
         s.program = "ended"
         self.last_exit[s.task] = code
         self.troubles += code != 0
-        self.feed(
+        self.tell(
+            s,
             e.TaskExited(
                 task=s.task,
                 attempt=s.attempt,
@@ -211,9 +260,8 @@ class World:
                 signal=None,
                 ended_at=self.now - 1,
                 port_lost=port_lost,
-            )
+            ),
         )
-        self.answer(s)
 
     def answer(self, s: Starter) -> None:
         """What a report is answered with: the order of the moment, which the starter obeys."""
@@ -257,7 +305,7 @@ class World:
         assert deadline is not None
         name, at = deadline
         self.now = max(self.now, at)
-        if name not in ("backoff", "restart", "stop", "release", "evaluation"):
+        if name in ("start", "allocation", "rendezvous", "job"):
             self.troubles += 1
         self.feed(e.DeadlinePassed(deadline=name))
 

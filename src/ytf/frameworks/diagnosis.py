@@ -15,15 +15,6 @@ _MORE_MEMORY = "ask for more memory with -m (--task_memory), or use less"
 _OTHER_PYTHON = "choose the Python of the tasks with --env (current, or the path of an environment)"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """What we make of an end. ``hint`` is empty where we know no more than the program said."""
-
-    hint: str = ""
-    port_lost: bool = False
-    """The program found the port it had been promised taken."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Row:
     """A known end: every pattern is found in the tail, and the code and signal fit if named.
@@ -35,9 +26,9 @@ class _Row:
     patterns: tuple[re.Pattern[str], ...] = ()
     exit_code: int | None = None
     signal: signals.Signals | None = None
-    port_lost: bool = False
 
-    def match(self, exit_code: int | None, signal: int | None, tail: str) -> Diagnosis | None:
+    def match(self, exit_code: int | None, signal: int | None, tail: str) -> str | None:
+        """The hint, if this is the end we know."""
         if self.exit_code is not None and exit_code != self.exit_code:
             return None
         if self.signal is not None and signal != self.signal:
@@ -48,7 +39,7 @@ class _Row:
             if found is None:
                 return None
             words.update(found.groupdict())
-        return Diagnosis(self.hint.format_map(words), self.port_lost)
+        return self.hint.format_map(words)
 
 
 def _text(*patterns: str) -> tuple[re.Pattern[str], ...]:
@@ -98,12 +89,12 @@ _ROWS = (
             r"Could not start gRPC server|Failed to add port to server: No address added"
         ),
         hint="another process has the port that TensorFlow's server was to use",
-        port_lost=True,
     ),
     _Row(
         patterns=_text(r"(?i)\baddress already in use\b"),
-        hint="another process has the port; bind the one in YTF_TASK_PORT, and no fixed one",
-        port_lost=True,
+        hint="another process has the port. Bind the one in YTF_TASK_PORT, and no fixed one; "
+        "--framework tensorflow, the default, holds it for a program that binds with "
+        "SO_REUSEPORT, as TensorFlow does: for others say --framework none",
     ),
     # What is not where the command looks for it.
     _Row(
@@ -176,17 +167,17 @@ _ROWS = (
 )
 
 
-def diagnose(exit_code: int | None, signal: int | None, tail: str) -> Diagnosis:
-    """What to tell the user about a program's end, from the end of its stderr.
+def diagnose(exit_code: int | None, signal: int | None, tail: str) -> str:
+    """What to tell the user about a program's end, from the end of its stderr; empty: nothing.
 
     A shell's exit code above 128 counts as the signal that it stands for.
     """
     if exit_code == 0 and signal is None:
-        return Diagnosis()
+        return ""
     if signal is None and exit_code is not None and 128 < exit_code < 128 + signals.NSIG:
         signal = exit_code - 128
     for row in _ROWS:
         found = row.match(exit_code, signal, tail)
         if found is not None:
             return found
-    return Diagnosis()
+    return ""

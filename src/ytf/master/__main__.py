@@ -54,7 +54,9 @@ async def serve(job_dir: Path, attempt: int, bury: str | None, ready: _Ready) ->
     server = HttpServer(Gatekeeper(secret))
     url = f"http://127.0.0.1:{await server.listen('127.0.0.1')}"
     backend = LocalContainers(job_dir)
-    registry = RestRegistry(server, attempt=attempt)
+    # A poll is a heartbeat: it must come back well before the starter counts as silent.
+    hold_s = min(5.0, spec.timeouts.heartbeat_s / 3)
+    registry = RestRegistry(server, attempt=attempt, hold_s=hold_s)
     master = Master(
         spec=spec, info=info, url=url, journal=journal, backend=backend, registry=registry
     )

@@ -45,18 +45,18 @@ def failure_text(failure: Failure, note: str = "") -> str:
     """The first cause: which task, where, how, its last words, and what to do."""
     where = failure.node or failure.host
     place = f" on {where}" if where else ""
-    attempt = f", attempt {failure.attempt}," if failure.attempt > 1 else ""
+    attempt = f" (attempt {failure.attempt})" if failure.attempt > 1 else ""
     how = ending(failure.exit_code, failure.signal)
     if failure.infrastructure and how == "ended":
         how = "was lost"
     if failure.reason:
         how = f"{how}: {failure.reason}"
-    parts = [f"{failure.task}{attempt} {how}{place}."]
+    parts = [f"{failure.task}{attempt}{place} {how}."]
     if failure.tail.strip():
         lines = "\n".join(f"  | {line}" for line in failure.tail.rstrip().splitlines())
         parts.append(f"Last lines of its stderr:\n{lines}")
     if failure.hint:
-        parts.append(f"Hint: {failure.hint}")
+        parts.append(f"hint: {failure.hint}")
     if note:
         parts.append(note)
     return "\n".join(parts)
@@ -73,12 +73,19 @@ def allocation_text(short: list[str], timeout_s: float, note: str) -> str:
     return f"{text} {note}".rstrip()
 
 
+def start_text(late: list[Task], timeout_s: float, note: str) -> str:
+    """The job never got all its tasks ready at one time."""
+    who = _names([f"{t.id} (attempt {t.attempt}, {t.state.value})" for t in late])
+    text = f"The job could not start within {timeout_s:g} s; not ready: {who}."
+    return f"{text} {note}".rstrip() + "\nhint: see why its containers were lost with ytf events."
+
+
 def rendezvous_text(late: list[Task], timeout_s: float, note: str) -> str:
     """Which tasks never became ready."""
     what = {TaskState.ALLOCATED: "not registered", TaskState.STARTING: "not started"}
     who = _names([f"{t.id} ({what[t.state]})" for t in late])
     text = f"Not every task was ready within {timeout_s:g} s of getting its container: {who}."
-    return f"{text} {note}".rstrip() + "\nHint: look at the starter's log of these tasks."
+    return f"{text} {note}".rstrip() + "\nhint: look at the starter's log of these tasks."
 
 
 def success_text(judged: int, failed: list[Task]) -> str:

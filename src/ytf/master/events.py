@@ -90,6 +90,8 @@ class ContainerCompleted(Event, frozen=True, kw_only=True):
     exit_code: int | None = None
     signal: int | None = None
     diagnostics: str = ""
+    tail: str = ""
+    """The end of its program's stderr, where the backend can read it."""
 
 
 class NodeLost(Event, frozen=True, kw_only=True):
@@ -139,7 +141,8 @@ class TaskExited(Event, frozen=True, kw_only=True):
 
     ``ended_at`` is when, by the starter's clock: reports may be late after a
     master's restart. ``tail`` is the end of stderr, ``hint`` what we know of
-    such an end. ``port_lost``: it could not bind the port it had been promised.
+    such an end. ``port_lost``: the starter found somebody else on the port that
+    the program had been promised.
     ``reason`` is set where the starter itself failed (no such command, …).
     """
 

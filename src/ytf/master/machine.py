@@ -49,8 +49,8 @@ from ytf.master.policies import Action, judge, shortage
 from ytf.master.roster import LIVE, Roster
 from ytf.master.state import Container, Failure, JobMemory, Stopping, Task
 from ytf.specs.cluster import ClusterSpec
-from ytf.specs.job import CLIENT, JobSpec, OnFailure
-from ytf.specs.names import ContainerId, NodeId, RequestId, TaskId, group_of, index_of, task_id
+from ytf.specs.job import CLIENT, TENSORBOARD, JobSpec, OnFailure, Timeouts
+from ytf.specs.names import ContainerId, RequestId, TaskId, group_of, index_of, task_id
 from ytf.specs.status import FinalStatus, JobState, TaskState
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ CLIENT_TASK = task_id(CLIENT, 0)
 CLIENT_CONTAINER = ContainerId("client_0")
 """The client runs at the submitter's: no backend gave it its container, and none ends it."""
 
+START = "start"
 ALLOCATION = "allocation"
 RENDEZVOUS = "rendezvous"
 JOB = "job"
@@ -73,6 +74,11 @@ STOP_MARGIN_S = 5.0
 """What a starter gets beyond the grace period before its container is taken away."""
 RELEASE_MARGIN_S = 30.0
 """What a backend gets to end a container before the job ends without its word."""
+
+
+def _start_s(timeouts: Timeouts) -> float:
+    """From the wish for containers to the cluster spec, however often one has to be replaced."""
+    return timeouts.allocation_s + timeouts.rendezvous_s
 
 
 def _unknown(event: Never) -> Never:
@@ -112,6 +118,10 @@ class Machine:
             return None
         key = min(deadlines, key=deadlines.__getitem__)
         return key, deadlines[key]
+
+    def due(self, at: float) -> list[str]:
+        """All deadlines that have come."""
+        return [name for name, due in self.memory.deadlines.items() if due <= at]
 
     def order(self, container_id: ContainerId) -> RestartTask | StopTask | None:
         """What the starter of a container is to do now; None: it has no business here."""
@@ -172,6 +182,7 @@ class Machine:
                     event.diagnostics,
                     event.exit_code,
                     event.signal,
+                    event.tail,
                 )
             case NodeLost():
                 for container_id, container in list(self.memory.containers.items()):
@@ -205,6 +216,7 @@ class Machine:
         memory = self.memory
         memory.master_attempt = event.attempt
         if memory.began_at is not None:
+            memory.took_over_at = at
             return
         memory.began_at = at
         if self.spec.timeouts.job_s is not None:
@@ -212,7 +224,7 @@ class Machine:
         for task in memory.tasks.values():
             if task.id == CLIENT_TASK:
                 task.container = CLIENT_CONTAINER
-                memory.containers[CLIENT_CONTAINER] = Container(task=task.id, node=NodeId("client"))
+                memory.containers[CLIENT_CONTAINER] = Container(task=task.id, node=None)
                 self._roster.set_state(task, TaskState.ALLOCATED)
             else:
                 self._request(task)
@@ -229,7 +241,7 @@ class Machine:
             if event.complete and container_id not in alive:
                 reason = "its container was gone when the master came back"
                 self._container_ended(container_id, at, Cause.NODE_LOST, reason)
-            elif not container.registered:
+            elif not container.registered and container.master_attempt < memory.master_attempt:
                 # Whether it was ever launched nobody can tell: its word was not durable.
                 self._abandon(container_id, "the master restarted before its starter reported", at)
         # A registered container the backend has not named yet is given up by StarterLost.
@@ -245,7 +257,9 @@ class Machine:
         self._roster.set_request(task, None)
         task.container = task.last_container = event.container
         task.node = event.node
-        memory.containers[event.container] = Container(task=task.id, node=event.node)
+        memory.containers[event.container] = Container(
+            task=task.id, node=event.node, master_attempt=memory.master_attempt
+        )
         self._roster.set_state(task, TaskState.ALLOCATED)
         self._say(
             LaunchStarter(
@@ -264,7 +278,7 @@ class Machine:
         self._roster.set_request(task, None)
         self._roster.set_state(task, TaskState.FAILED)
         task.reason = event.reason
-        if self.spec.policy(group_of(task.id)) is not OnFailure.IGNORE:
+        if group_of(task.id) != TENSORBOARD:
             self._end(FinalStatus.FAILED, f"{task.id} can get no container: {event.reason}", at)
 
     def _container_ended(
@@ -275,6 +289,7 @@ class Machine:
         reason: str = "",
         exit_code: int | None = None,
         signal: int | None = None,
+        tail: str = "",
     ) -> None:
         container = self.memory.containers.pop(container_id, None)
         if container is None:
@@ -299,6 +314,7 @@ class Machine:
             exit_code=exit_code,
             signal=signal,
             reason=reason or diagnostics.CAUSES[cause],
+            tail=tail,
             infrastructure=cause.is_infrastructure,
         )
         self._fail(task, failure, at, ran=self._known_to_peers(task))
@@ -398,8 +414,7 @@ class Machine:
         """A task's current attempt is over, and not well: do what its policy says."""
         memory = self.memory
         container = memory.containers.get(task.container) if task.container else None
-        first = memory.first_failure
-        earlier = first is not None and failure.ended_at < first.ended_at
+        earlier = self._was_first(failure)
         ordered = container is not None and container.stopping and not earlier
         lost = TaskState.LOST if failure.infrastructure else TaskState.FAILED
         self._roster.set_state(task, TaskState.KILLED if ordered else lost)
@@ -420,6 +435,7 @@ class Machine:
         elif verdict.action is Action.RESTART_TASK and group is not None:
             delay_s = group.backoff.delay_s(task.restarts) if verdict.counts else 0.0
             task.restarts += verdict.counts
+            task.port_losses += failure.port_lost
             self._reset(task)
             memory.deadlines[BACKOFF + task.id] = at + delay_s
         elif verdict.action is Action.RESTART_JOB and group is not None:
@@ -433,6 +449,17 @@ class Machine:
         else:
             memory.first_failure = failure
             self._end(FinalStatus.FAILED, diagnostics.failure_text(failure, verdict.note), at)
+
+    def _was_first(self, failure: Failure) -> bool:
+        """Whether it ended before the failure that decided, though it is told of only now.
+
+        Clocks of two nodes are compared only for what ended while no master
+        ran: otherwise what is told first came first.
+        """
+        first, took_over_at = self.memory.first_failure, self.memory.took_over_at
+        if first is None or took_over_at is None:
+            return False
+        return failure.ended_at < min(first.ended_at, took_over_at)
 
     def _reconsider(self, failure: Failure) -> None:
         """The first cause is who failed first, though told of later: exits can be late."""
@@ -467,6 +494,7 @@ class Machine:
         memory.generation += 1
         memory.published = None
         memory.deadlines[RESTART] = not_before
+        memory.deadlines[START] = not_before + _start_s(self.spec.timeouts)
         for task in self._roster.members():
             memory.deadlines.pop(BACKOFF + task.id, None)
             if task.request is not None:
@@ -537,7 +565,11 @@ class Machine:
             return
         del memory.deadlines[name]
         timeouts = self.spec.timeouts
-        if name == ALLOCATION:
+        if name == START:
+            late = [t for t in self._roster.members() if t.state is not TaskState.STARTING]
+            text = diagnostics.start_text(late, _start_s(timeouts), event.note)
+            self._end(FinalStatus.FAILED, text, at)
+        elif name == ALLOCATION:
             self._allocation_passed(event.note, at)
         elif name == RENDEZVOUS:
             late = [t for t in self._roster.members() if t.state in LIVE - {TaskState.RUNNING}]
@@ -555,9 +587,10 @@ class Machine:
             unheard = [c for c, container in memory.containers.items() if container.stopping]
             for container_id in unheard:
                 self._container_ended(container_id, at, Cause.RELEASED)
-            memory.diagnostics += (
-                f"\nNobody said that these containers ended: {', '.join(unheard)}."
-            )
+            if unheard:
+                memory.diagnostics += (
+                    f"\nNobody said that these containers ended: {', '.join(unheard)}."
+                )
         elif name.startswith(BACKOFF):
             self._begin_attempt(memory.tasks[TaskId(name.removeprefix(BACKOFF))])
         # EVALUATION and RESTART only had to pass: _settle does what they held back.
@@ -565,7 +598,7 @@ class Machine:
     def _allocation_passed(self, note: str, at: float) -> None:
         """Not everything was allocated in time: start with each group's ``min``, or say why not."""
         missing = [t.id for t in self._roster.members() if t.request is not None]
-        short = shortage(self.spec, missing)
+        short = shortage(self.spec, missing, started=self.memory.published is not None)
         if short:
             text = diagnostics.allocation_text(short, self.spec.timeouts.allocation_s, note)
             self._end(FinalStatus.FAILED, text, at)
@@ -626,11 +659,17 @@ class Machine:
         """Keep the allocation and rendezvous deadlines exactly while they apply."""
         deadlines, counts = self.memory.deadlines, self._roster.counts
         unready = counts[TaskState.ALLOCATED] + counts[TaskState.STARTING] > 0
+        if self.memory.published is not None:
+            deadlines.pop(START, None)
+        elif START not in deadlines:
+            deadlines[START] = at + _start_s(self.spec.timeouts)
         if not self._roster.requests:
             deadlines.pop(ALLOCATION, None)
         elif ALLOCATION not in deadlines:
             deadlines[ALLOCATION] = at + self.spec.timeouts.allocation_s
-        if self._roster.requests or not unready:
+        # Others may have to wait for a pause before a restart: that is nobody's fault.
+        pausing = RESTART in deadlines or counts[TaskState.PENDING] > self._roster.requests
+        if self._roster.requests or pausing or not unready:
             deadlines.pop(RENDEZVOUS, None)
         elif RENDEZVOUS not in deadlines:
             deadlines[RENDEZVOUS] = at + self.spec.timeouts.rendezvous_s

@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 from ytf.master.state import Failure, JobMemory, Task
-from ytf.specs.job import JobSpec, OnFailure
+from ytf.specs.job import TENSORBOARD, JobSpec, OnFailure
 from ytf.specs.names import TaskId, group_of, index_of
 
 MAX_LAUNCH_FAILURES = 3
@@ -41,11 +41,16 @@ def judge(spec: JobSpec, memory: JobMemory, task: Task, failure: Failure, ran: b
     policy = spec.policy(group)
     if not ran and (failure.infrastructure or task.launch_failures < MAX_LAUNCH_FAILURES):
         return Verdict(action=Action.REPLACE)
-    if policy is OnFailure.IGNORE:
-        return Verdict(action=Action.GIVE_UP_TASK)
     if failure.port_lost and task.port_losses < MAX_PORT_LOSSES:
         # Peers hold the address that was lost: everyone needs the new one.
-        return Verdict(action=Action.RESTART_JOB)
+        alone = group == TENSORBOARD
+        return Verdict(action=Action.RESTART_TASK if alone else Action.RESTART_JOB)
+    if policy is OnFailure.IGNORE and not ran and group != TENSORBOARD:
+        # Hosts are a list by index: who never had an address leaves a gap in it.
+        note = f"Failures of {group} are ignored, but a task that never starts cannot be left out."
+        return Verdict(action=Action.FAIL_JOB, note=note)
+    if policy is OnFailure.IGNORE:
+        return Verdict(action=Action.GIVE_UP_TASK)
     if policy is OnFailure.FAIL_JOB:
         note = ""
         if failure.infrastructure:
@@ -54,20 +59,24 @@ def judge(spec: JobSpec, memory: JobMemory, task: Task, failure: Failure, ran: b
     counted = task.restarts if policy is OnFailure.RESTART_TASK else memory.restarts
     if not failure.infrastructure and counted >= spec.groups[group].max_restarts:
         what = "The task" if policy is OnFailure.RESTART_TASK else "The job"
+        often = "once" if counted == 1 else f"{counted} times"
         return Verdict(
-            action=Action.FAIL_JOB, note=f"{what} had been restarted {counted} times, as allowed."
+            action=Action.FAIL_JOB, note=f"{what} had been restarted {often}, as allowed."
         )
     action = Action.RESTART_TASK if policy is OnFailure.RESTART_TASK else Action.RESTART_JOB
     return Verdict(action=action, counts=not failure.infrastructure)
 
 
-def shortage(spec: JobSpec, missing: list[TaskId]) -> list[str]:
-    """Which groups cannot even start with their ``min``, in words; empty: the job can start."""
+def shortage(spec: JobSpec, missing: list[TaskId], *, started: bool) -> list[str]:
+    """Which groups cannot even start with their ``min``, in words; empty: the job can start.
+
+    ``started``: it has, with all of them, and must not lose any for good.
+    """
     short: list[str] = []
     for group in dict.fromkeys(group_of(t) for t in missing):
         absent = [index_of(t) for t in missing if group_of(t) == group]
         wanted = spec.groups[group]
-        if wanted.min is None or min(absent) < wanted.min:
+        if started or wanted.min is None or min(absent) < wanted.min:
             least = f" (at least {wanted.min} wanted)" if wanted.min is not None else ""
             short.append(f"{wanted.count - len(absent)} of {wanted.count} {group}{least}")
     return short

@@ -74,7 +74,7 @@ class Master:
     """Runs one job to its end. Implements the registry's sink and the clients' view.
 
     ``url`` is where starters and clients find this master; ``clock`` gives
-    seconds since 1970.
+    seconds since 1970 and never steps back.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Master:
         journal: Journal,
         backend: ContainerBackend,
         registry: Registry,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._spec = spec
         self._info = info
@@ -94,16 +94,14 @@ class Master:
         self._journal = journal
         self._backend = backend
         self._registry = registry
-        self._clock = clock
+        self._clock = clock or steady_clock()
         self._machine = Machine(spec)
         self._story = Story()
         self._tasks: dict[ContainerId, TaskId] = {}
         self._inbox: asyncio.Queue[_Posted] = asyncio.Queue()
         self._finish: FinishJob | None = None
         self._since_snapshot = 0
-        self._view = View(
-            info, self._machine, self._story, tracking_url=url, log_url=backend.log_url
-        )
+        self._view = View(info, self._machine, self._story, log_url=backend.log_url)
 
     # ------------------------------------------------------------------ for clients
 
@@ -150,8 +148,8 @@ class Master:
     async def report(self, event: StarterRegistered | TaskStarted | TaskExited) -> Order | None:
         """Take a report in; answers the starter's order once the report is durable."""
         if isinstance(event, TaskExited):
-            found = diagnose(event.exit_code, event.signal, event.tail)
-            event = msgspec.structs.replace(event, hint=found.hint, port_lost=found.port_lost)
+            hint = diagnose(event.exit_code, event.signal, event.tail)
+            event = msgspec.structs.replace(event, hint=hint)
         await self._post_durably(event)
         return self._order(event.container)
 
@@ -207,7 +205,6 @@ class Master:
             self._info,
             self._machine,
             self._story,
-            tracking_url=self._url,
             log_url=self._backend.log_url,
         )
 
@@ -241,8 +238,8 @@ class Master:
             batch.append(await asyncio.wait_for(self._inbox.get(), timeout))
         while not self._inbox.empty():
             batch.append(self._inbox.get_nowait())
-        if deadline is not None and self._clock() >= deadline[1]:
-            batch.append(_Posted(self._deadline_passed(deadline[0]), None))
+        due = self._machine.due(self._clock())
+        batch.extend(_Posted(self._deadline_passed(name), None) for name in due)
         return batch
 
     def _deadline_passed(self, name: str) -> DeadlinePassed:
@@ -355,10 +352,15 @@ class Master:
     async def _watch_starters(self) -> None:
         """Report starters that are silent for too long; a new master gives them time to find it."""
         limit_s = self._spec.timeouts.heartbeat_s
-        began = time.monotonic()
+        pause_s = limit_s / 5
+        began = last = time.monotonic()
         while True:
-            await asyncio.sleep(limit_s / 5)
+            await asyncio.sleep(pause_s)
             now = time.monotonic()
+            if now - last > 2 * pause_s:
+                # It is this master that was away (stopped, frozen, starved): nobody could call.
+                began = now
+            last = now
             for container_id, container in list(self._machine.memory.containers.items()):
                 if not container.registered or container.stopping or not container.wanted:
                     continue
@@ -366,6 +368,12 @@ class Master:
                 silent_s = now - max(began, heard or began)
                 if silent_s > limit_s:
                     self._post(StarterLost(container=container_id, silent_s=silent_s))
+
+
+def steady_clock() -> Callable[[], float]:
+    """Seconds since 1970, as of now and then steadily: no step of the clock can pass a deadline."""
+    offset = time.time() - time.monotonic()
+    return lambda: time.monotonic() + offset
 
 
 def log(text: str) -> None:

@@ -78,9 +78,12 @@ class Container(msgspec.Struct, kw_only=True):
     """
 
     task: TaskId
-    node: NodeId
+    node: NodeId | None
+    """None for the client's, which is on no node of the backend's."""
     wanted: bool = True
     registered: bool = False
+    master_attempt: int = 1
+    """Which master launched it: only a later one doubts what it has not heard of."""
     control: str | None = None
     stopping: bool = False
 
@@ -102,6 +105,8 @@ class JobMemory(msgspec.Struct, kw_only=True):
     node_failures: dict[NodeId, int] = {}
     deadlines: dict[str, float] = {}
     master_attempt: int = 0
+    took_over_at: float | None = None
+    """When the newest master took over from another; what ended before that is told late."""
     began_at: float | None = None
     last_at: float = 0.0
     running_since: float | None = None

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from ytf.master import diagnostics
-from ytf.master.commands import AnyCommand, FinishJob, PublishClusterSpec, StopTask
+from ytf.master.commands import (
+    AnyCommand,
+    FinishJob,
+    PublishClusterSpec,
+    RequestContainer,
+    RestartTask,
+    StopTask,
+)
 from ytf.master.events import (
     AnyEvent,
     BackendGone,
@@ -39,8 +46,19 @@ def tell_command(command: AnyCommand, at: float) -> JobEvent | None:
     match command:
         case PublishClusterSpec(spec=spec):
             count = sum(map(len, spec.members.values()))
-            text = f"generation {spec.generation}, revision {spec.revision}: {count} tasks"
+            who = "1 task" if count == 1 else f"{count} tasks"
+            text = f"generation {spec.generation}, revision {spec.revision}: {who}"
             return JobEvent(at=at, event="ClusterSpecPublished", text=text)
+        case RestartTask(task=task, attempt=attempt):
+            text = f"as attempt {attempt}, in the container it has"
+            return JobEvent(at=at, event="TaskRestarting", task=task, text=text)
+        case RequestContainer(request=request):
+            # <task>#<number>: the first is how every task begins.
+            asker, _, number = request.rpartition("#")
+            if number == "1":
+                return None
+            text = "in another container"
+            return JobEvent(at=at, event="TaskRestarting", task=asker, text=text)
         case StopTask(task=task):
             return JobEvent(at=at, event="TaskStopping", task=task, text="told to stop")
         case FinishJob(status=status, diagnostics=text):
@@ -53,7 +71,9 @@ def _event_text(event: AnyEvent) -> str:
         case MasterStarted():
             return f"master attempt {event.attempt}"
         case ContainersRecovered():
-            return f"{len(event.containers)} containers lived on without a master"
+            count = len(event.containers)
+            who = "1 container" if count == 1 else f"{count} containers"
+            return f"{who} lived on without a master"
         case ContainerAllocated():
             return f"{event.container} on {event.node}"
         case RequestRefused() | LaunchFailed() | BackendGone():

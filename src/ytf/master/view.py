@@ -50,13 +50,10 @@ class Story:
 class View:
     """Answers questions about one job. Implements ``web.jobapi.JobView`` but for ``kill``."""
 
-    def __init__(
-        self, info: JobInfo, machine: Machine, story: Story, *, tracking_url: str, log_url: LogUrl
-    ) -> None:
+    def __init__(self, info: JobInfo, machine: Machine, story: Story, *, log_url: LogUrl) -> None:
         self._info = info
         self._machine = machine
         self._story = story
-        self._tracking_url = tracking_url
         self._log_url = log_url
 
     def status(self) -> JobStatus:
@@ -74,7 +71,6 @@ class View:
             diagnostics=memory.diagnostics,
             started=memory.began_at or self._info.submitted_at,
             finished=memory.finished_at,
-            tracking_url=None if over else self._tracking_url,
             tensorboard_url=self._tensorboard_url(),
             tasks=tuple(self._task(t) for t in memory.tasks.values()),
         )

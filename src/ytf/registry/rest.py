@@ -62,6 +62,7 @@ class _Exited(_Report, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ended_at: float
     tail: str = ""
     reason: str = ""
+    port_taken: bool = False
 
     def event(self) -> TaskExited:
         return TaskExited(
@@ -73,6 +74,7 @@ class _Exited(_Report, frozen=True, kw_only=True, forbid_unknown_fields=True):
             ended_at=self.ended_at,
             tail=self.tail,
             reason=self.reason,
+            port_lost=self.port_taken,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -19,6 +20,9 @@ MAX_STRING = 128 * 1024
 """Linux passes no longer string to a program (``MAX_ARG_STRLEN``), its final NUL included."""
 MAX_FACTOR = 100.0
 """``Backoff`` takes up to the 64th power, which must stay a float."""
+
+_SCRIPT = re.compile(r"\$DTF_TASK_SCRIPT\b|\$\{DTF_TASK_SCRIPT\}")
+"""Not ``${DTF_TASK_SCRIPT-…}``, which is prepared for there being none."""
 
 
 def check(spec: JobSpec) -> None:
@@ -49,11 +53,7 @@ def _check_job(spec: JobSpec) -> None:
         if path is not None:
             _not_empty(path, where)
     if spec.docker_image is not None:
-        raise SpecError(
-            "running tasks in docker images is not supported by this version",
-            where="docker_image",
-            hint="leave it out; tasks run on the node itself, or on a shipped environment",
-        )
+        _not_empty(spec.docker_image, "docker_image")
     if spec.tensorboard and spec.output is None:
         raise SpecError(
             "TensorBoard needs to know where the summaries are",
@@ -119,11 +119,11 @@ def _check_timeouts(timeouts: Timeouts) -> None:
 
 
 def _check_programs(spec: JobSpec) -> None:
-    _check_command(spec.command, "command")
-    _check_command(spec.client_command, "client_command")
+    _check_command(spec, spec.command, "command")
+    _check_command(spec, spec.client_command, "client_command")
     for name, group in spec.groups.items():
         where = f"groups.{name}.command"
-        _check_command(group.command, where)
+        _check_command(spec, group.command, where)
         if name == TENSORBOARD:
             if group.command is None and spec.output is None:
                 raise SpecError(
@@ -244,10 +244,17 @@ def _check_leaves(value: object, path: str) -> None:
             _check_leaves(getattr(value, name), under(path, encoded))
 
 
-def _check_command(command: str | None, where: str) -> None:
-    if command is not None:
-        _not_empty(command, where)
-        _short_enough(f"DTF_TASK_PROGRAM={command}", where)
+def _check_command(spec: JobSpec, command: str | None, where: str) -> None:
+    if command is None:
+        return
+    _not_empty(command, where)
+    _short_enough(f"DTF_TASK_PROGRAM={command}", where)
+    if spec.script is None and _SCRIPT.search(command):
+        raise SpecError(
+            "the command uses $DTF_TASK_SCRIPT, and there is no script",
+            where=where,
+            hint="ship one (-s FILE; in a file: script: FILE)",
+        )
 
 
 def _short_enough(text: str, where: str) -> None:

@@ -31,6 +31,7 @@ MAX_NAME = 63
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _OVERRIDE = re.compile(r"(?:([^:\[\]]*)(?:\[([^:\[\]]*)\])?:)?([^:\[\]]*)")
 _REQUIREMENT_FORM = "write it like ps:1,worker:4, without spaces"
+_STRAY_COMMA = "there is nothing on one side of a comma"
 _OVERRIDE_FORMS = "write 4 for all tasks, worker:4 for a group or worker[0]:4 for one task"
 
 
@@ -77,6 +78,8 @@ def parse_requirement(text: str) -> dict[str, int]:
     seen: dict[str, str] = {}
     for part in text.split(","):
         where = f"-r {shown(part)}"
+        if not part and text:
+            raise SpecError(_STRAY_COMMA, where=f"-r {shown(text)}", hint=_REQUIREMENT_FORM)
         name, colon, count = part.partition(":")
         if not colon:
             raise SpecError("expected <group>:<number>", where=where, hint=_REQUIREMENT_FORM)
@@ -94,18 +97,28 @@ def format_requirement(counts: Mapping[str, int]) -> str:
 
 
 def parse_overrides(
-    quantity: Quantity, texts: Iterable[str], counts: Mapping[str, int]
+    quantity: Quantity,
+    texts: Iterable[str],
+    counts: Mapping[str, int],
+    *,
+    setting: str | None = None,
 ) -> dict[Place, int]:
-    """What each place is given, for a job of these groups."""
+    """What each place is given, for a job of these groups.
+
+    ``setting`` names who said so, where it was not the option.
+    """
     found: dict[Place, int] = {}
-    for part in (part for given in texts for part in given.split(",")):
-        where = f"{quantity.value} {shown(part)}"
+    for text, part in ((given, part) for given in texts for part in given.split(",")):
+        where = f"{setting or quantity.value} {shown(part)}"
+        if not part and text:
+            where = f"{setting or quantity.value} {shown(text)}"
+            raise SpecError(_STRAY_COMMA, where=where, hint=_OVERRIDE_FORMS)
         match = _OVERRIDE.fullmatch(part)
         if match is None:
             raise SpecError("not understood", where=where, hint=_OVERRIDE_FORMS)
-        group, index, text = match.groups()
+        group, index, number = match.groups()
         place = Place() if group is None else _place(group, index, counts, where)
-        amount = _amount(quantity, text, where)
+        amount = _amount(quantity, number, where)
         if place in found:
             raise SpecError(
                 f"duplicate: there is {_format_amount(quantity, found[place])} for {place} already",

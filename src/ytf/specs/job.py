@@ -199,4 +199,7 @@ class JobSpec(Spec, frozen=True, kw_only=True):
             return OnFailure.IGNORE
         if group == CLIENT:
             return OnFailure.FAIL_JOB
+        if self.servers and self.client:
+            # The client's exit code alone ends such a job, unless a group says otherwise.
+            return self.groups[group].on_failure or OnFailure.IGNORE
         return self.groups[group].on_failure or OnFailure.FAIL_JOB
