@@ -235,7 +235,7 @@ def test_with_servers_only_the_clients_exit_counts() -> None:
     world = Story(job("ps:1,worker:1", servers=True, client=True)).start()
     world.ends("client:0", 4)
     assert world.outcome() is FinalStatus.FAILED
-    assert "client:0 exited with code 4" in world.text()
+    assert "client:0 on client exited with code 4" in world.text()
 
 
 def test_with_servers_and_a_client_a_failing_server_does_not_end_the_job() -> None:
