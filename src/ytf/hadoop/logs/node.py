@@ -1,0 +1,117 @@
+"""The logs of a running container, asked of its NodeManager's REST. Blocking, with time-outs.
+
+Each text comes between a banner and a closing line, of which only the lines up
+to ``LogContents:`` have a fixed form: what closes it is found from behind.
+Mirrors ``NMWebServices`` and ``ContainerLogsUtils``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import quote
+
+from ytf.errors import NotFoundError, RefusedError, UnreachableError, YtfError
+
+TIMEOUT_S = 10.0
+LARGEST = 64 << 20
+
+_BANNER = re.compile(rb"\AContainer: .*?\nLogContents:\n", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLog:
+    """A log file of a running container, as large as it was when asked."""
+
+    name: str
+    size: int
+
+
+def list_node_logs(node: str, container: str, timeout_s: float = TIMEOUT_S) -> list[NodeLog]:
+    """The log files of a container; ``node`` is the NodeManager's web address, ``host:port``.
+
+    Raises ``NotFoundError`` if the node does not know it (any more),
+    ``RefusedError`` if it does not let us, ``UnreachableError`` if it does not
+    answer.
+    """
+    body = _get(node, f"/ws/v1/node/containers/{quote(container)}/logs", timeout_s)
+    try:
+        answer = json.loads(body)
+        # A list of one is written as the one.
+        groups = _as_list(answer["containerLogsInfo"])
+        return [
+            NodeLog(name=str(each["fileName"]), size=int(each["fileSize"]))
+            for group in groups
+            for each in _as_list(group.get("containerLogInfo") or [])
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise UnreachableError(
+            f"the NodeManager at {node} answered what is no list of logs",
+            hint="see whether it is a NodeManager's web address",
+        ) from exc
+
+
+def read_node_log(
+    node: str,
+    container: str,
+    name: str,
+    *,
+    tail: int | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> bytes:
+    """What a container has written into a log so far, or its last ``tail`` bytes.
+
+    At most :data:`LARGEST` bytes are taken, the last ones. Raises as
+    :func:`list_node_logs`.
+    """
+    size = LARGEST if tail is None else min(tail, LARGEST)
+    if size == 0:
+        return b""
+    path = f"/ws/v1/node/containers/{quote(container)}/logs/{quote(name)}?size=-{size}"
+    return _without_banner(_get(node, path, timeout_s, accept="text/plain"), name)
+
+
+def _without_banner(body: bytes, name: str) -> bytes:
+    begin = _BANNER.search(body)
+    end = body.rfind(b"End of LogType:" + name.encode())
+    if begin is None or end < begin.end():
+        # Hadoop 2 sends the bare text.
+        return body
+    return body[begin.end() : end]
+
+
+def _get(node: str, path: str, timeout_s: float, accept: str = "application/json") -> bytes:
+    request = urllib.request.Request(f"http://{node}{path}", headers={"Accept": accept})
+    try:
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+            body: bytes = answer.read(LARGEST + (1 << 16))
+            return body
+    except urllib.error.HTTPError as exc:
+        with exc:
+            raise _said_no(exc, node, path) from exc
+    except (OSError, HTTPException) as exc:
+        raise UnreachableError(
+            f"the NodeManager at {node} does not answer: {exc}",
+            hint="its node may be lost; what it aggregated can be read after the job's end",
+        ) from exc
+
+
+def _said_no(exc: urllib.error.HTTPError, node: str, path: str) -> YtfError:
+    if exc.code in (401, 403):
+        return RefusedError(f"the NodeManager at {node} does not show {path}: {exc.reason}")
+    if exc.code in (400, 404, 503):
+        # It says 503 for a container that it has forgotten, and means it.
+        return NotFoundError(
+            f"the NodeManager at {node} has no {path}",
+            hint="after a container's end its logs are aggregated, if the cluster does that",
+        )
+    return UnreachableError(f"the NodeManager at {node} answered {exc.code} for {path}")
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

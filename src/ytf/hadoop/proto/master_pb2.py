@@ -1,0 +1,5 @@
+"""The messages of ``master.proto``; typed by the stub beside this file."""
+
+from ytf.hadoop.proto.pool import bind
+
+bind("master", globals())

@@ -1,0 +1,52 @@
+"""Why a container ended: the exit statuses that YARN itself gives.
+
+0 to 255 are the process's own, 128 + n for signal n; the negative ones are
+``ContainerExitStatus``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """The statuses that are not a process's."""
+
+    INVALID = -1000
+    """It still runs."""
+    ABORTED = -100
+    """Released by its master, lost with its node, or never started in time."""
+    DISKS_FAILED = -101
+    PREEMPTED = -102
+    KILLED_EXCEEDED_VMEM = -103
+    KILLED_EXCEEDED_PMEM = -104
+    KILLED_BY_APPMASTER = -105
+    KILLED_BY_RESOURCEMANAGER = -106
+    KILLED_AFTER_APP_COMPLETION = -107
+    KILLED_BY_CONTAINER_SCHEDULER = -108
+    """An opportunistic container that had to make room."""
+    KILLED_FOR_EXCESS_LOGS = -109
+
+
+_MEANINGS = {
+    ExitStatus.INVALID: "still running",
+    ExitStatus.ABORTED: "released, lost with its node, or never started",
+    ExitStatus.DISKS_FAILED: "the node's disks failed",
+    ExitStatus.PREEMPTED: "preempted by the scheduler",
+    ExitStatus.KILLED_EXCEEDED_VMEM: "used more virtual memory than allowed",
+    ExitStatus.KILLED_EXCEEDED_PMEM: "used more memory than it had asked for",
+    ExitStatus.KILLED_BY_APPMASTER: "stopped by its master",
+    ExitStatus.KILLED_BY_RESOURCEMANAGER: "killed by the ResourceManager",
+    ExitStatus.KILLED_AFTER_APP_COMPLETION: "killed after its application ended",
+    ExitStatus.KILLED_BY_CONTAINER_SCHEDULER: "made room for a guaranteed container",
+    ExitStatus.KILLED_FOR_EXCESS_LOGS: "wrote more logs than allowed",
+}
+
+
+def describe_exit(status: int) -> str:
+    """An exit status in words."""
+    if status in _MEANINGS:
+        return _MEANINGS[ExitStatus(status)]
+    if 128 < status <= 128 + 64:
+        return f"ended by signal {status - 128}"
+    return f"exited with {status}"

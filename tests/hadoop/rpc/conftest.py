@@ -1,0 +1,17 @@
+"""What the tests of connections call: one method, answered by the test itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.hadoop.rpc.echo import answer
+from ytf.testing.rpc import RpcServer
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[RpcServer]:
+    """Answers every call with the number it was asked with."""
+    async with RpcServer({"echo": answer}) as running:
+        yield running

@@ -1,0 +1,25 @@
+"""A method of our own for tests: it answers with the priority it was given."""
+
+from __future__ import annotations
+
+from ytf.hadoop.proto.records_pb2 import Priority
+from ytf.hadoop.rpc.method import Method
+from ytf.hadoop.rpc.settings import RpcSettings
+from ytf.hadoop.security.login import Login
+from ytf.testing.rpc import Received
+
+PROTOCOL = "test.EchoProtocol"
+ECHO = Method("echo", Priority, Priority, True)
+ONCE = Method("echo", Priority, Priority, False)
+ALICE = Login(user="alice")
+QUICK = RpcSettings(connect_timeout_s=2.0, call_timeout_s=2.0)
+
+
+async def answer(call: Received) -> Priority:
+    """What was asked."""
+    return Priority.FromString(call.request)
+
+
+def number(value: int) -> Priority:
+    """A request."""
+    return Priority(priority=value)

@@ -1,0 +1,140 @@
+"""Configuration as Hadoop reads it: order, finals, variables, types."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ytf.errors import SettingsError
+from ytf.hadoop.conf import Configuration
+
+
+def site(directory: Path, name: str, *properties: tuple[str, str, bool]) -> None:
+    body = "".join(
+        f"<property><name>{key}</name><value>{value}</value><final>{str(final).lower()}</final>"
+        "</property>"
+        for key, value, final in properties
+    )
+    (directory / f"{name}.xml").write_text(f"<configuration>{body}</configuration>")
+
+
+def test_the_last_file_counts_unless_an_earlier_was_final(tmp_path: Path) -> None:
+    site(tmp_path, "core-site", ("a", "core", False), ("b", "core", True))
+    site(tmp_path, "yarn-site", ("a", "yarn", False), ("b", "yarn", False))
+    conf = Configuration.load(tmp_path)
+    assert (conf.get("a"), conf.get("b")) == ("yarn", "core")
+    assert conf.directory == tmp_path
+
+
+def test_it_is_found_by_the_usual_variables(tmp_path: Path) -> None:
+    for name in ("hadoop", "yarn", "home/etc/hadoop"):
+        (tmp_path / name).mkdir(parents=True)
+    environ = {
+        "HADOOP_CONF_DIR": str(tmp_path / "hadoop"),
+        "YARN_CONF_DIR": str(tmp_path / "yarn"),
+        "HADOOP_HOME": str(tmp_path / "home"),
+    }
+    assert Configuration.find(environ) == tmp_path / "hadoop"
+    del environ["HADOOP_CONF_DIR"]
+    assert Configuration.find(environ) == tmp_path / "yarn"
+    del environ["YARN_CONF_DIR"]
+    assert Configuration.find(environ) == tmp_path / "home/etc/hadoop"
+    assert Configuration.find({}) is None
+    with pytest.raises(SettingsError, match="HADOOP_CONF_DIR names"):
+        Configuration.find({"HADOOP_CONF_DIR": str(tmp_path / "nowhere")})
+
+
+def test_nothing_to_load_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no Hadoop configuration") as caught:
+        Configuration.load(environ={})
+    assert "HADOOP_CONF_DIR" in (caught.value.hint or "")
+    with pytest.raises(SettingsError, match="holds none of core-site"):
+        Configuration.load(tmp_path)
+
+
+def test_variables_are_put_in() -> None:
+    conf = Configuration.of(
+        {
+            "host": "rm.example",
+            "address": "${host}:${port}",
+            "port": "80${env.TAIL}",
+            "which": "a",
+            "a.value": "found",
+            "nested": "${${which}.value}",
+            "lost": "${nobody}/x",
+            "default": "${env.NONE:-d}${env.NONE-e}${env.EMPTY:-f}${env.EMPTY-g}",
+            "dir": "${hadoop.tmp.dir}/x",
+            "itself": "${itself}",
+            "money": "$5 ${ spaced }",
+        },
+        environ={"TAIL": "32", "EMPTY": ""},
+    )
+    assert conf.get("address") == "rm.example:8032"
+    assert conf.get("nested") == "found"
+    assert conf.get("lost") == "${nobody}/x"
+    assert conf.get("default") == "def"
+    assert conf.get("dir") == f"/tmp/hadoop-{pwd.getpwuid(os.geteuid()).pw_name}/x"
+    assert conf.get("itself") == "${itself}"
+    assert conf.get("money") == "$5 ${ spaced }"
+
+
+def test_twenty_substitutions_and_no_more() -> None:
+    chain = {f"v{n}": f"${{v{n + 1}}}" for n in range(19)} | {"v19": "end"}
+    assert Configuration.of(chain).get("v0") == "end"
+    grows = Configuration.of({"bomb": "${bomb}${bomb}"})
+    with pytest.raises(SettingsError, match="bomb has more than 20 variables"):
+        grows.get("bomb")
+
+
+def test_typed_getters() -> None:
+    conf = Configuration.of(
+        {"i": "42", "hex": "0xff", "neg": "-1", "f": "0.5", "yes": "True", "no": "false",
+         "ms": "1500", "s": "10s", "m": "3 m", "d": "1d", "k": "64k", "g": "2GB", "n": "7",
+         "list": " a, b ,,c"}
+    )  # fmt: skip
+    assert [conf.get_int(name) for name in ("i", "hex", "neg")] == [42, 255, -1]
+    assert conf.get_float("f") == 0.5
+    assert (conf.get_bool("yes"), conf.get_bool("no"), conf.get_bool("?", True)) == (1, 0, 1)
+    assert [conf.get_seconds(name) for name in ("ms", "s", "m", "d")] == [1.5, 10, 180, 86400]
+    assert conf.get_seconds("n", "s") == 7
+    assert [conf.get_bytes(name) for name in ("k", "g", "n")] == [65536, 2**31, 7]
+    assert conf.get_list("list") == ["a", "b", "c"]
+    assert conf.get_list("none") == []
+    assert (conf.get_int("?", 5), conf.get_seconds("?", default=2.0), conf.get_bytes("?", 3)) == (
+        5, 2.0, 3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ask", "wanted"),
+    [
+        (Configuration.get_int, "a whole number"),
+        (Configuration.get_float, "a number"),
+        (Configuration.get_bool, "true or false"),
+        (Configuration.get_seconds, "a duration"),
+        (Configuration.get_bytes, "a size"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_names_the_setting_and_its_line(
+    tmp_path: Path, ask: Callable[[Configuration, str], object], wanted: str
+) -> None:
+    site(tmp_path, "yarn-site", ("x", "many", False))
+    conf = Configuration.load(tmp_path)
+    with pytest.raises(SettingsError, match=f"x is 'many', not {wanted}") as caught:
+        ask(conf, "x")
+    assert f"{tmp_path / 'yarn-site.xml'}, line 1" in (caught.value.hint or "")
+    with pytest.raises(SettingsError, match="does not set y"):
+        ask(conf, "y")
+
+
+def test_defaults_old_names_and_security() -> None:
+    conf = Configuration.of({"fs.default.name": "hdfs://nn"})
+    assert conf.get("fs.defaultFS") == conf.get("fs.default.name") == "hdfs://nn"
+    assert not conf.secure
+    assert Configuration.of({"hadoop.security.authentication": "KERBEROS"}).secure
+    assert conf.get_bytes("ipc.maximum.response.length") == 128 * 1024**2
+    assert conf.get("no.such", "x") == "x"
