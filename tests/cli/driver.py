@@ -1,6 +1,7 @@
 """``ytf-submit --wait`` on a job that runs until it is killed, for tests of signals.
 
-``python -m tests.cli.driver quick|slow WORDS…``: a slow job never dies.
+``python -m tests.cli.driver quick|slow|over WORDS…``: a slow job never dies, and
+one that is over needs not be killed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ class EndlessHandle(FakeHandle):
 
 
 if __name__ == "__main__":
-    fake = FakeBackend(EndlessHandle(status(JobState.RUNNING)))
+    over = sys.argv[1] == "over"
+    fake = FakeBackend(
+        FakeHandle(status(JobState.SUCCEEDED)) if over else EndlessHandle(status(JobState.RUNNING))
+    )
     backends.backend = lambda name: fake
     sys.exit(submit.main(sys.argv[2:]))

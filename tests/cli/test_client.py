@@ -219,7 +219,7 @@ def test_attach_is_one_more_client_and_leaves_the_job_alone(environ: dict[str, s
         'echo "$DTF_TASK_JOB_NAME:$DTF_TASK_INDEX $DTF_INPUT_PATH $A"; '
         'echo "$DTF_WORKER_HOSTS"; (setsid sleep 1000 &); exit 7'
     )
-    done = _ytf(environ, "attach", job, command, "--index", "5")
+    done = _ytf(environ, "attach", job, "--index", "5", command)
     assert done.returncode == 7, done.stderr
     who, hosts = done.stdout.splitlines()
     assert who == "client:5 /in put b c"
@@ -229,3 +229,59 @@ def test_attach_is_one_more_client_and_leaves_the_job_alone(environ: dict[str, s
     done = _ytf(environ, "attach", job, "true")
     assert done.returncode == 1
     assert "nothing to attach to" in done.stderr
+
+
+@pytest.fixture
+def attached(environ: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A running job, and a command attached to it that has begun."""
+    job = _submit(environ, "-r", "worker:1", "-m", "512", "sleep 1000").stdout.strip()
+    process = subprocess.Popen(
+        [BIN / "ytf", "attach", job, "echo begun; sleep 1000; echo not reached"],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Without a terminal, whatever runs the tests.
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        assert process.stdout.readline() == "begun\n"
+        yield job, process
+    finally:
+        process.kill()
+        process.wait(TIMEOUT_S)
+        process.stdout.close()
+        process.stderr.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_attached_command_ends_with_us(
+    attached: tuple[str, subprocess.Popen[str]], number: signal.Signals
+) -> None:
+    _, process = attached
+    process.send_signal(number)
+    assert process.wait(TIMEOUT_S) == 128 + number
+    assert process.stdout is not None
+    # The pipe ends when no process of the command is left; the fixture looks for files.
+    assert process.stdout.read() == ""
+
+
+def test_an_attached_command_ends_with_the_job(
+    environ: dict[str, str], attached: tuple[str, subprocess.Popen[str]]
+) -> None:
+    job, process = attached
+    _ytf(environ, "kill", job)
+    assert process.wait(TIMEOUT_S) == 128 + signal.SIGTERM
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.read() == ""
+    assert f"ytf: job {job} has ended KILLED" in process.stderr.read()
+
+
+def test_waiting_ends_when_nothing_is_left(environ: dict[str, str]) -> None:
+    done = _submit(environ, "-r", "worker:2", "-m", "512", "--framework", "none", "--wait", "true")
+    assert done.returncode == 0
+    assert list(Path(environ["YTF_HOME"], "jobs").iterdir()) == []

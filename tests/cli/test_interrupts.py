@@ -29,6 +29,20 @@ def test_a_signal_is_raised_where_we_are_and_only_inside() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_closed_terminal_is_one_unless_it_is_ignored(ignored: bool) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        if ignored:
+            with Interrupts(hangup=True):
+                os.kill(os.getpid(), signal.SIGHUP)
+        else:
+            with pytest.raises(Interrupted, match="SIGHUP"), Interrupts(hangup=True):
+                os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_the_first_waits_for_the_end_of_a_block_that_is_held() -> None:
     interrupts = Interrupts()
     with interrupts:

@@ -11,6 +11,7 @@ from ytf.backends.api import LogLine
 from ytf.cli import logs, main
 from ytf.cli.parser import Parser
 from ytf.specs.cluster import ClusterSpec
+from ytf.specs.job import Resources
 from ytf.specs.names import TaskId
 from ytf.specs.status import JobEvent, JobState, TaskState
 
@@ -28,11 +29,16 @@ USAGE: list[tuple[list[str], str, str]] = [
     (["status"], "required: ID", "ytf status --help"),
     (["status", JOB, "--jsn"], "--jsn", "did you mean --json?"),
     (["status", JOB, "more"], "unrecognized arguments: more", ""),
-    (["logs", JOB, "a", "b"], "unrecognized arguments: b", ""),
+    (["logs", "-n", "5", JOB], "unrecognized arguments: -n", "see ytf logs --help"),
+    (["logs", JOB, "--tail", "all"], "--tail: 'all' is not a number", ""),
+    (["cluster", "up", "--nods", "3"], "unrecognized arguments: --nods 3", "did you mean --nodes?"),
     (["attach", JOB], "expected one command to attach, got 0 words", "quote it"),
     (["attach", JOB, "python", "x.py"], "got 2 words", "quote it"),
     (["attach", JOB, "python", "--steps", "3"], "got 3 words", "quote it"),
     (["attach", JOB, "true", "--index", "-1"], "--index", ""),
+    (["attach", JOB, "--indx", "3", "true"], "--indx", "did you mean --index?"),
+    (["attach", JOB, ""], "the command to attach is empty", ""),
+    (["attach", JOB, "--index", "3", " "], "the command to attach is empty", ""),
     (["submit", "job.yaml", "--json"], "--json goes with --dryrun only", ""),
     (["submit", "no.yaml"], "cannot read no.yaml: No such file", ""),
     (["list", "--backend", "slurm"], "there is no backend 'slurm'", "local, yarn"),
@@ -98,6 +104,20 @@ class TestStatus:
             "worker:0 broke\n"
         )
 
+    def test_a_success_has_its_exit_code_and_the_place_of_the_logs(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        logs = "file:///a%20b/logs"
+        tasks = [
+            task("worker", i, TaskState.SUCCEEDED, exit_code=0, log_url=f"{logs}/worker-{i}/1")
+            for i in range(2)
+        ]
+        install(status(JobState.SUCCEEDED, *tasks))
+        assert main.main(["status", JOB]) == 0
+        out = capfd.readouterr().out
+        assert "logs:        /a b/logs\n" in out
+        assert out.splitlines()[-1].endswith("  exit code 0")
+
 
 def test_list(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(FAILED)
@@ -128,6 +148,9 @@ def test_events(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     ]
     assert main.main(["events", JOB]) == 0
     assert capfd.readouterr().out.splitlines()[1].split()[2:] == ["ps:0", "TaskExited", "code", "1"]
+    backend.handle.happened = [JobEvent(at=0.0, event="JobFinished", text="FAILED: x\nmore")]
+    assert main.main(["events", JOB]) == 0
+    assert capfd.readouterr().out.splitlines()[1].endswith("JobFinished  FAILED: x …")
 
 
 def test_kill(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
@@ -139,6 +162,33 @@ def test_kill(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     assert main.main(["kill", JOB]) == 0
     assert backend.handle.killed == []
     assert "has already ended: FAILED" in capfd.readouterr().err
+
+
+def test_killing_several_goes_on_after_one_that_is_not_there(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    backend = install(status(JobState.RUNNING))
+    assert main.main(["kill", "local_2_b", JOB]) == 1
+    assert backend.handle.killed == ["asked for with ytf kill"]
+    err = capfd.readouterr().err
+    assert "there is no job local_2_b" in err
+    assert f"job {JOB} is being killed" in err
+
+
+def test_an_id_of_a_backend_that_is_not_here(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["status", "application_1234_0001"]) == 1
+    err = capfd.readouterr().err
+    assert "application_1234_0001 is a job of the backend yarn" in err
+    assert "--backend" not in err
+
+
+def test_a_home_that_is_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("YTF_HOME", str(tmp_path / "file"))
+    assert main.main(["list"]) == 2
+    assert f"{tmp_path / 'file'} is not a directory" in capfd.readouterr().err
 
 
 class TestLogs:
@@ -160,10 +210,34 @@ class TestLogs:
 
     @pytest.mark.parametrize(
         ("which", "tasks"),
-        [("worker", ["worker:0", "worker:1"]), ("worker:1", ["worker:1"]), ("ps", ["ps:0"])],
+        [
+            (["worker"], ["worker:0", "worker:1"]),
+            (["worker:1"], ["worker:1"]),
+            (["worker:1", "ps", "ps:0"], ["ps:0", "worker:1"]),
+        ],
     )
-    def test_a_group_or_a_task(self, which: str, tasks: list[str]) -> None:
+    def test_groups_and_tasks(self, which: list[str], tasks: list[str]) -> None:
         assert logs.choose(FAILED, which) == tasks
+
+    def test_options_may_stand_between_them(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        backend = install(FAILED)
+        assert main.main(["logs", JOB, "-f", "ps", "worker:0"]) == 0
+        assert backend.handle.asked == ["ps:0", "worker:0"]
+
+    @pytest.mark.parametrize("follow", [[], ["-f"]])
+    def test_the_last_lines(
+        self, follow: list[str], install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        backend = install(FAILED)
+        texts = ("one", "two", "three")
+        backend.handle.lines = [LogLine(TaskId("ps:0"), 1, "stdout", text) for text in texts]
+        backend.handle.lines.append(LogLine(TaskId("worker:0"), 1, "stderr", "x"))
+        assert main.main(["logs", JOB, "--tail", "2", *follow]) == 0
+        assert capfd.readouterr().out == "ps:0 | two\nps:0 | three\nworker:0 ! x\n"
+        assert main.main(["logs", JOB, "--tail", "0", *follow]) == 0
+        assert capfd.readouterr().out == ""
 
     def test_an_unknown_one(self, install: Install, capfd: pytest.CaptureFixture[str]) -> None:
         install(FAILED)
@@ -207,6 +281,47 @@ class TestSubmitFile:
         assert "job.yaml: " in err
         assert "did you mean 'command'?" in err
 
+    def test_settled_resources_stand_in_for_what_the_file_leaves_open(
+        self, install: Install
+    ) -> None:
+        Path("ytf.toml").write_text(
+            'task_memory = "1 GiB,ps:2 GiB,worker[1]:3 GiB"\ntask_vcores = 3\n'
+        )
+        Path("job.json").write_text(
+            json.dumps(
+                {
+                    "command": "go",
+                    "output": "/o",
+                    "groups": {
+                        "ps": {"count": 1, "resources": {"vcores": 1}},
+                        "worker": {"count": 2},
+                        "chief": {"count": 1, "resources": {"memory": 77}},
+                        "tensorboard": {"count": 1, "command": "mine"},
+                    },
+                }
+            )
+        )
+        backend = install()
+        assert main.main(["submit", "job.json"]) == 0
+        groups = backend.submitted[0].spec.groups
+        assert groups["ps"].resources == Resources(memory_mb=2048, vcores=1)
+        assert groups["worker"].resources == Resources(memory_mb=1024, vcores=3)
+        assert groups["worker"].overrides == {1: Resources(memory_mb=3072, vcores=3)}
+        assert groups["chief"].resources == Resources(memory_mb=77, vcores=3)
+        assert groups["tensorboard"].resources == Resources()
+
+    @pytest.mark.parametrize(
+        "groups", [[1], {"worker": 2}, {"worker": {"count": 1, "resources": 3}}, {"1": {}}]
+    )
+    def test_settings_do_not_hide_what_is_wrong(
+        self, groups: object, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        install()
+        Path("ytf.toml").write_text("task_vcores = 3\n")
+        Path("job.yaml").write_text(json.dumps({"command": "go", "groups": groups}))
+        assert main.main(["submit", "job.yaml"]) == 2
+        assert "job.yaml: groups" in capfd.readouterr().err
+
     @pytest.mark.parametrize(("name", "text"), [("j.yaml", "a: [1"), ("j.json", "{,}")])
     def test_what_is_no_yaml_or_json(
         self, name: str, text: str, install: Install, capfd: pytest.CaptureFixture[str]
@@ -244,7 +359,8 @@ def test_every_command_has_help(capfd: pytest.CaptureFixture[str]) -> None:
     parser = main.parser()
     commands = [word for word in parser.words() if not word.startswith("-")]
     assert commands == [
-        *("submit", "status", "list", "logs", "kill", "spec", "events", "attach", "schema", "gc")
+        *("submit", "status", "list", "logs", "kill", "spec", "events", "attach", "schema", "gc"),
+        "cluster",
     ]
     for command in commands:
         with pytest.raises(SystemExit) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -86,6 +87,103 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def _broken(tmp_path: Path, words: str) -> subprocess.CompletedProcess[str]:
+    """A command by a shell, which can break its streams, where a job is accepted at once."""
+    driver = f"exec {sys.executable} -m tests.cli.driver"
+    return subprocess.run(
+        ["bash", "-c", words.replace("DRIVER", driver)],
+        cwd=ROOT,
+        env={**os.environ, "YTF_HOME": str(tmp_path), "YTF_BACKEND": "local"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+
+
+@pytest.mark.parametrize(
+    ("redirection", "reason"),
+    [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")],
+)
+def test_an_id_that_stdout_does_not_take_is_said(
+    tmp_path: Path, redirection: str, reason: str
+) -> None:
+    done = _broken(tmp_path, f"DRIVER quick -r worker:1 true {redirection}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[1:] == [
+        f"ytf-submit: job {JOB} was accepted, and goes on",
+        f"ytf-submit: error: its id cannot be written to stdout: {reason}",
+    ]
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&-", "<&- 2>&-"])
+def test_a_job_is_accepted_whatever_the_other_streams_are(tmp_path: Path, redirection: str) -> None:
+    done = _broken(tmp_path, f"DRIVER quick -r worker:1 true {redirection}")
+    assert (done.returncode, done.stdout) == (0, f"{JOB}\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_waiting_goes_on_when_nobody_reads(tmp_path: Path) -> None:
+    words = "set -o pipefail; (DRIVER over -r worker:1 --wait true) 2>&1 | true"
+    assert _broken(tmp_path, words).returncode == 0
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full"])
+@pytest.mark.parametrize("command", ["schema", "list"])
+def test_output_that_cannot_be_written(tmp_path: Path, command: str, redirection: str) -> None:
+    done = _broken(tmp_path, f"exec {BIN / 'ytf'} {command} {redirection}")
+    assert done.returncode == 1
+    assert "ytf: error: the output cannot be written to stdout: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ascii_output_takes_any_character(tmp_path: Path) -> None:
+    environ = {
+        **os.environ,
+        "PYTHONIOENCODING": "ascii",
+        "YTF_BACKEND": "local",
+        "YTF_HOME": str(tmp_path),
+    }
+    words = ["-r", "worker:1", "--dryrun", "-n", "J\u00f6b", "true"]
+    said = []
+    for more in ([], ["--json"]):
+        done = subprocess.run(
+            [BIN / "ytf-submit", *more, *words],
+            env=environ,
+            capture_output=True,
+            check=True,
+            timeout=TIMEOUT_S,
+        )
+        said.append(done.stdout)
+    assert said[0].startswith(b"job 'J\\xf6b' for ")
+    assert json.loads(said[1].decode())["spec"]["name"] == "J\u00f6b"
+
+
+def test_a_directory_that_was_removed(tmp_path: Path) -> None:
+    words = f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && "
+    done = _broken(tmp_path, f"{words} exec {BIN / 'ytf'} list")
+    assert done.returncode == 2
+    assert done.stderr.startswith("ytf: error: the working directory does not exist any more\n")
+
+
+def test_ctrl_c_while_python_is_loading_is_quiet() -> None:
+    code = (
+        "import builtins, os, signal\n"
+        "from ytf.cli import entry\n"
+        "real = builtins.__import__\n"
+        "def slow(name, *rest):\n"
+        "    if name == 'ytf.cli.main':\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = slow\n"
+        "entry.ytf()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=TIMEOUT_S
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from tests.client.fakes import JOB, status, task
 from ytf.cli import submit
 from ytf.client.plan import Plan
 from ytf.specs.job import Framework, JobSpec, OnFailure, Resources, TaskGroupSpec, Timeouts
-from ytf.specs.status import JobState, TaskState
+from ytf.specs.status import JobEvent, JobState, TaskState
 
 
 def _submitted(install: Install, *words: str) -> Plan:
@@ -92,6 +92,24 @@ def test_a_command_may_come_first_and_begin_with_a_dash(install: Install) -> Non
     assert _submitted(install, "-r", "worker:1", "--", "-x").spec.command == "-x"
 
 
+@pytest.mark.parametrize(
+    ("command", "noted"),
+    [
+        ("python $DTF_TASK_SCRIPT", False),
+        ("python 'my train.py'", False),
+        ("python my_train.py", False),
+        ("python -c 'import my train'", False),
+        ("python ", True),
+    ],
+)
+def test_a_script_that_no_command_names_is_noted(
+    command: str, noted: bool, install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("my train.py").touch()
+    _submitted(install, "-r", "worker:1", "-s", "my train.py", command)
+    assert ("no command names the script my train.py" in capfd.readouterr().err) is noted
+
+
 def test_files_are_a_list_too(install: Install) -> None:
     for name in ("a", "b"):
         Path(name).touch()
@@ -164,6 +182,7 @@ class TestDryRun:
         told = json.loads(capfd.readouterr().out)
         assert sorted(told) == ["backend", "notes", "spec", "uploads", "user"]
         assert told["spec"]["command"] == AWKWARD
+        assert told["spec"]["groups"]["worker"]["resources"]["memory"] == 8192
         assert told["uploads"] == [{"source": str(Path("s.py").absolute()), "name": "s.py"}]
 
 
@@ -187,6 +206,32 @@ class TestWait:
             f"job {JOB}: SUCCEEDED",
             f"ytf-submit: job {JOB} succeeded in 0:00:12",
         ]
+
+    def test_a_failure_that_was_ignored_is_told(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        tasks = task("worker", 0, TaskState.SUCCEEDED), task("worker", 1, TaskState.FAILED)
+        install(status(JobState.SUCCEEDED, *tasks, diagnostics="1 of 2; ignored: worker:1."))
+        assert submit.main(self.WORDS) == 0
+        assert capfd.readouterr().err.endswith("\nytf-submit: 1 of 2; ignored: worker:1.\n")
+
+    def test_a_restart_is_told_with_its_reason(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        backend = install(
+            status(JobState.RUNNING, task("worker", 0, TaskState.RUNNING, host="h")),
+            status(JobState.RUNNING, task("worker", 0, TaskState.PENDING)),
+            status(JobState.RUNNING, task("worker", 0, TaskState.ALLOCATED, attempt=2)),
+            status(JobState.SUCCEEDED, task("worker", 0, TaskState.SUCCEEDED, attempt=2)),
+        )
+        backend.handle.happened = [
+            JobEvent(at=1.0, event="TaskStarted", task="worker:0", text="attempt 1"),
+            JobEvent(at=2.0, event="TaskExited", task="worker:0", text="attempt 1 exited with 3"),
+        ]
+        assert submit.main(self.WORDS) == 0
+        lines = capfd.readouterr().err.splitlines()
+        assert "worker:0 PENDING after attempt 1 exited with 3" in lines
+        assert "worker:0 ALLOCATED (attempt 2)" in lines
 
     @pytest.mark.parametrize("state", [JobState.FAILED, JobState.KILLED])
     def test_anything_else_is_1_with_the_diagnostics(

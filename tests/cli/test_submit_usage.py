@@ -40,10 +40,14 @@ CASES: list[tuple[list[str], str, str]] = [
     ([*R, "-c", "0", "true"], "the number of vcores must be 1", ""),
     ([*R, "-c", "1", "-c", "2", "true"], "duplicate", ""),
     ([*R, "--task_gpus", "x", "true"], "is not a whole number", ""),
-    ([*R, "-t", "true"], "TensorBoard needs to know", "-o"),
-    ([*R, "--docker_image", "tf:1", "true"], "docker images is not supported", ""),
-    ([*R, "-s", "no.py", "true"], "there is no file 'no.py'", ""),
-    ([*R, "--files", "no.txt", "true"], "there is no file 'no.txt'", ""),
+    ([*R, "-t", "true"], "-o: TensorBoard needs to know", "-o"),
+    (["-r", "worker:1,", "true"], "-r 'worker:1,': there is nothing on one side", "ps:1,worker:4"),
+    ([*R, "-m", "1,", "true"], "-m '1,': there is nothing on one side of a comma", ""),
+    ([*R, "-s", "no.py", "true"], "-s: there is no file 'no.py'", ""),
+    ([*R, "-s", "here", "-s", "there", "true"], "-s/--script: is given twice", ""),
+    ([*R, "-r", "chief:1", "true"], "-r/--cluster_requirement: is given twice", ""),
+    ([*R, "python $DTF_TASK_SCRIPT"], "the task command: the command uses $DTF_TASK_", "-s FILE"),
+    ([*R, "--files", "no.txt", "true"], "--files no.txt: there is no file 'no.txt'", ""),
     ([*R, "--files", "x=", "true"], "an empty path", ""),
     ([*R, "--files", "n=here,n=there", "true"], "two files would be called 'n'", "<name>=<path>"),
     ([*R, "--env", "nowhere", "true"], "is not an environment", "venv or conda"),
@@ -60,10 +64,20 @@ CASES: list[tuple[list[str], str, str]] = [
     ([*R, "--max_restarts", "-1", "true"], "is not a number of restarts", ""),
     ([*R, "--max_restarts", "many", "true"], "is not a number of restarts", ""),
     ([*R, "--untracked", "wroker", "true"], "there is no task group 'wroker'", "worker"),
+    (
+        ["-r", "worker:1", "--untracked", "worker", "true"],
+        "--untracked worker: no group is left",
+        "leave out the group",
+    ),
     ([*R, "--timeout", "0", "true"], "is not a time", "seconds"),
     ([*R, "--timeout", "1h", "true"], "is not a time", "seconds"),
     ([*R, "--task_env", "SEED", "true"], "is not NAME=VALUE", ""),
-    ([*R, "--task_env", "DTF_X=1", "true"], "ytf sets this variable itself", ""),
+    ([*R, "--task_env", "1A=b", "true"], "'1A' cannot be the name of a variable", "no digit"),
+    ([*R, "--task_env", "A=", "--task_env", "A=1", "true"], "duplicate: A has a value", ""),
+    ([*R, "--task_env", "DTF_X=1", "true"], "--task_env DTF_X: ytf sets this variable itself", ""),
+    ([*R, "-n", "", "true"], "-n: must not be empty", ""),
+    ([*R, "-q", "", "true"], "-q: must not be empty", ""),
+    ([*R, "--env", "", "true"], "--env: must not be empty", ""),
     ([*R, "--json", "true"], "--json goes with --dryrun only", "ytf status"),
     ([*R, "--client_command", "x", "true"], "--client_command needs --client", ""),
     ([*R, "--servers", "true"], "there is no client", "ytf attach"),
@@ -92,6 +106,46 @@ def test_it_is_said_once_and_clearly(
     assert len(lines) <= 2
     assert hint in "".join(lines[1:])
     assert "usage:" not in err
+    assert backend.submitted == []
+
+
+WRONG_SETTINGS = [
+    ("task_memory", '"abc"', "task_memory (from {}) 'abc': 'abc' is not an amount of memory"),
+    ("task_vcores", "-1", "task_vcores (from {}) '-1': the number of vcores must be 1 to"),
+    ("name", '"a\\nb"', "name (from {}): has control characters"),
+    ("env", '"no"', "env (from {}): "),
+    ("framework", '"x"', "{}: there is no framework 'x'"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "message"), WRONG_SETTINGS)
+@pytest.mark.parametrize("by_file", [True, False])
+def test_a_wrong_setting_is_told_by_who_gave_it(
+    key: str,
+    value: str,
+    message: str,
+    by_file: bool,
+    install: Install,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    install()
+    if by_file:
+        source = str(Path("ytf.toml").absolute())
+        Path(source).write_text(f"{key} = {value}\n")
+    else:
+        source = f"the variable YTF_{key.upper()}"
+        monkeypatch.setenv(f"YTF_{key.upper()}", value.strip('"').replace("\\n", "\n"))
+    assert submit.main([*R, "true"]) == 2
+    assert f"ytf-submit: error: {message.format(source)}" in capfd.readouterr().err
+
+
+def test_docker_is_refused_not_misunderstood(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    backend = install()
+    assert submit.main([*R, "--docker_image", "tf:1", "true"]) == 1
+    assert "docker images is not supported" in capfd.readouterr().err
     assert backend.submitted == []
 
 

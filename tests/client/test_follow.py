@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from tests.client.fakes import JOB, FakeHandle, status, task
-from ytf.client.follow import changes, counts, describe_task, follow
-from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
+from ytf.client.follow import Setbacks, changes, counts, describe_task, follow
+from ytf.specs.names import TaskId
+from ytf.specs.status import JobEvent, JobState, JobStatus, TaskState, TaskStatus
 
 
 def test_each_new_status_comes_once_and_the_last_is_final() -> None:
@@ -42,6 +43,62 @@ def test_what_changed_is_said_once() -> None:
         "worker:0 FAILED exit code 3, no data",
         f"job {JOB}: FAILED",
     ]
+
+
+def test_a_job_begins_before_its_tasks() -> None:
+    starting = status(JobState.STARTING, task("worker", 0, TaskState.ALLOCATED))
+    assert changes(None, starting) == [f"job {JOB}: STARTING", "worker:0 ALLOCATED"]
+
+
+class TestSetbacks:
+    RUNNING = status(
+        JobState.RUNNING,
+        task("worker", 0, TaskState.RUNNING),
+        task("worker", 1, TaskState.RUNNING),
+    )
+    AGAIN = status(
+        JobState.RUNNING,
+        task("worker", 0, TaskState.ALLOCATED, attempt=2),
+        task("worker", 1, TaskState.ALLOCATED, attempt=2),
+    )
+    STORY = (
+        JobEvent(at=1.0, event="TaskExited", task="worker:0", text="attempt 1 exited\nand more"),
+        JobEvent(at=1.1, event="TaskRestarting", task="worker:1", text="as attempt 2"),
+        JobEvent(at=2.0, event="ContainerCompleted", task="worker:0", text="c1 ended"),
+        JobEvent(at=2.0, event="TaskExited", task="ps:0", text="not of interest"),
+    )
+
+    def test_only_who_failed_is_given_a_reason_and_once(self) -> None:
+        handle = FakeHandle(self.RUNNING)
+        handle.happened = list(self.STORY)
+        setbacks = Setbacks(handle)
+        why = setbacks.between(self.RUNNING, self.AGAIN)
+        assert why == {"worker:0": "attempt 1 exited\nand more"}
+        assert changes(self.RUNNING, self.AGAIN, why) == [
+            "worker:0 ALLOCATED (attempt 2) after attempt 1 exited",
+            "worker:1 ALLOCATED (attempt 2)",
+        ]
+        assert setbacks.between(self.RUNNING, self.AGAIN) == {}
+
+    def test_nobody_is_asked_while_all_goes_well(self) -> None:
+        handle = FakeHandle(self.RUNNING)
+        handle.happened = list(self.STORY)
+        setbacks = Setbacks(handle)
+        assert setbacks.between(None, self.RUNNING) == {}
+        assert setbacks.between(self.AGAIN, self.AGAIN) == {}
+
+    def test_one_of_a_crowd_is_named(self) -> None:
+        before = [task("worker", i, TaskState.RUNNING) for i in range(40)]
+        after = [*before[:-1], task("worker", 39, TaskState.PENDING)]
+        lines = changes(
+            status(JobState.RUNNING, *before),
+            status(JobState.RUNNING, *after),
+            {TaskId("worker:39"): "attempt 1 exited"},
+        )
+        assert lines == [
+            "worker:39 PENDING after attempt 1 exited",
+            "worker: 1 PENDING, 39 RUNNING",
+        ]
 
 
 def test_a_crowd_is_told_in_counts_but_failures_by_name() -> None:

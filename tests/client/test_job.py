@@ -9,7 +9,7 @@ from ytf.backends.api import LogLine
 from ytf.client.job import Job, submit
 from ytf.errors import JobFailedError, NotFoundError, SpecError
 from ytf.specs.cluster import ClusterSpec
-from ytf.specs.job import JobSpec, TaskGroupSpec
+from ytf.specs.job import JobSpec, OnFailure, TaskGroupSpec
 from ytf.specs.names import TaskId
 from ytf.specs.status import JobState, TaskState
 
@@ -28,6 +28,46 @@ def test_submit_plans_here_and_gives_a_job(tmp_path: Path, monkeypatch: pytest.M
     outcome = job.wait()
     assert outcome.succeeded
     assert outcome.raise_for_status() is outcome
+
+
+def _of(groups: object, **fields: object) -> object:
+    return JobSpec(**{"groups": groups, "command": "true", **fields})  # type: ignore[arg-type]
+
+
+def _group(**fields: object) -> object:
+    return TaskGroupSpec(**{"count": 1, **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"groups": {}}, "expected a JobSpec, got a mapping"),
+        ("x", "expected a JobSpec, got 'x'"),
+        (_of({"worker": 2}), "groups.worker: expected a mapping, got 2"),
+        (_of({"worker": {"counts": 2}}), "groups.worker.counts: there is no such field"),
+        (_of({"worker": _group(count="2")}), "groups.worker.count: expected a whole number"),
+        (_of({"worker": _group(count=True)}), "groups.worker.count: expected a whole number"),
+        (_of({"worker": _group(overrides=[1])}), "groups.worker.overrides: expected a mapping"),
+        (_of({"worker": _group(on_failure="x")}), "groups.worker.on_failure: expected"),
+        (_of(None), "groups: expected a mapping, got nothing"),
+        (_of({"worker": _group()}, env={"A": 1}), "env.A: expected text, got 1"),
+        (_of({"worker": _group()}, name=object()), "a object cannot be a part of a job spec"),
+    ],
+)
+def test_what_python_lets_through_is_refused(spec: object, message: str) -> None:
+    backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED)))
+    with pytest.raises(SpecError) as caught:
+        submit(spec, backend=backend)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(message)
+    assert backend.submitted == []
+
+
+def test_a_spec_may_be_written_as_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "s.py").touch()
+    spec = _of({"worker": _group(on_failure="ignore")}, script=tmp_path / "s.py")
+    backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED)))
+    submit(spec, backend=backend)  # type: ignore[arg-type]
+    assert backend.submitted[0].spec.groups["worker"].on_failure is OnFailure.IGNORE
 
 
 def test_a_client_cannot_be_submitted_from_python() -> None:

@@ -278,6 +278,35 @@ def test_a_cluster_too_large_for_variables_is_noted(tmp_path: Path) -> None:
     assert notes(9000, "local", Framework.TENSORFLOW) != ()
 
 
+@pytest.mark.parametrize(
+    ("asked", "noted"),
+    [
+        (Resources(), None),
+        (Resources(vcores=1_000_000), "worker asks for 1000000 vcores, and this machine has"),
+        (Resources(memory_mb=1 << 30), "worker asks for 1024 TiB of memory, and this machine has"),
+    ],
+)
+def test_more_than_this_machine_has_is_noted(
+    tmp_path: Path, asked: Resources, noted: str | None
+) -> None:
+    groups = {"worker": TaskGroupSpec(count=2, overrides={1: asked})}
+    said = _plan(_spec(groups=groups), tmp_path).notes
+    assert [note[: len(noted or "")] for note in said] == ([noted] if noted else [])
+    assert _plan(_spec(groups=groups), tmp_path, backend="yarn").notes == ()
+
+
+def test_docker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="docker"):
+        _plan(_spec(docker_image="tf"), tmp_path)
+
+
+def test_servers_and_a_least_number_in_words(tmp_path: Path) -> None:
+    groups = {"worker": TaskGroupSpec(count=4, min=2)}
+    said = describe(_plan(_spec(groups=groups, command=None, servers=True), tmp_path))
+    assert "  worker × 4 (at least 2): 1 vcore(s)" in said
+    assert "    a TensorFlow server\n" in said
+
+
 def test_a_plan_in_words(tmp_path: Path) -> None:
     (tmp_path / "my train.py").touch()
     groups = {
@@ -305,4 +334,6 @@ def test_a_plan_in_words(tmp_path: Path) -> None:
         "registry: rest\n"
         f"ships: {tmp_path}/my train.py as my train.py\n"
         f"ships: {tmp_path}/my train.py as my_train.py\n"
+        "note: no command names the script my train.py: write $DTF_TASK_SCRIPT, and the command "
+        "in single quotes, so that it is the task's shell that fills it in\n"
     )

@@ -31,7 +31,7 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
     assert found.values == {
         "queue": "flag",
         "name": "variable",
-        "env": "project",
+        "env": str(project / "project"),
         "registry": "rest",
     }
     assert found.sources == {
@@ -55,6 +55,36 @@ def test_the_users_file_is_not_read_twice_from_within_home(tmp_path: Path) -> No
     _write(tmp_path, 'queue = "q"')
     found = settings.load(environ=_environ(tmp_path), cwd=tmp_path)
     assert found.get("queue") == "q"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("sub", "{file}/sub"), ("/a", "/a"), ("~/a", "{user}/a"), ("node", "node")],
+)
+def test_a_path_is_relative_to_where_it_is_written(
+    tmp_path: Path, written: str, meant: str
+) -> None:
+    _write(tmp_path, f'env = "{written}"')
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    environ = _environ(tmp_path / "none")
+    found = settings.load(environ=environ, cwd=deep)
+    assert found.get("env") == meant.format(file=tmp_path, user=Path.home())
+    found = settings.load(environ=environ | {"YTF_ENV": written}, cwd=deep)
+    assert found.get("env") == meant.format(file=deep, user=Path.home())
+
+
+def test_a_working_directory_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(SettingsError, match="working directory does not exist"):
+        settings.load(environ=_environ(tmp_path))
+    with pytest.raises(SettingsError, match="relative to a working directory that does not exist"):
+        settings.home({"YTF_HOME": "relative"})
 
 
 def test_numbers_are_taken_as_written(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_one_failed_worker_fails_the_job_and_is_named_as_the_cause() -> None:
     world.ends("worker:1", 3)
     assert all(s.told_to_stop for s in world.starters.values() if s.task != "worker:1")
     assert world.outcome() is FinalStatus.FAILED
-    assert world.text().startswith("worker:1 on node0 exited with code 3")
+    assert world.text().startswith("worker:1 exited with code 3 on node0")
 
 
 def test_a_ps_that_fails_ends_the_job_and_one_that_is_done_does_not() -> None:
@@ -152,7 +152,7 @@ def test_the_first_cause_is_the_earliest_end_not_the_first_report() -> None:
         )
     )
     assert world.outcome() is FinalStatus.FAILED
-    assert world.text().startswith("worker:0 on node0 was ended by SIGKILL")
+    assert world.text().startswith("worker:0 was ended by SIGKILL on node0")
     assert world.task("worker:0") is TaskState.FAILED
 
 
@@ -235,7 +235,7 @@ def test_with_servers_only_the_clients_exit_counts() -> None:
     world = Story(job("ps:1,worker:1", servers=True, client=True)).start()
     world.ends("client:0", 4)
     assert world.outcome() is FinalStatus.FAILED
-    assert "client:0 on client exited with code 4" in world.text()
+    assert "client:0 exited with code 4" in world.text()
 
 
 def test_with_servers_and_a_client_a_failing_server_does_not_end_the_job() -> None:

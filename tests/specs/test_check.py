@@ -110,7 +110,9 @@ def test_what_makes_sense_passes(spec: JobSpec) -> None:
         (job(queue=""), "queue", "empty"),
         (job(environment=""), "environment", "empty"),
         (job(output=""), "output", "empty"),
-        (job(docker_image="tf"), "docker_image", "not supported by this version"),
+        (job(docker_image=" "), "docker_image", "must not be empty"),
+        (job(command="python $DTF_TASK_SCRIPT"), "command", "there is no script"),
+        (job(command='python "${DTF_TASK_SCRIPT}" -x'), "command", "there is no script"),
         (job(tensorboard=True), "output", "where the summaries are"),
         (
             job(groups={"worker": TaskGroupSpec(count=1), "tensorboard": TaskGroupSpec(count=1)}),

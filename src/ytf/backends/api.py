@@ -100,7 +100,10 @@ class JobHandle(Protocol):
         ...
 
     def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
-        """The next status that differs from ``known``, or the same one after ``timeout_s``."""
+        """The next status that differs from ``known``, or the same one after ``timeout_s``.
+
+        Where the job is over, returns when nothing of it is left but its record and logs.
+        """
         ...
 
     def cluster_spec(self) -> ClusterSpec | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-import sys
 
 from ytf.backends.api import JobHandle
-from ytf.cli.interrupts import Interrupted
+from ytf.cli.interrupts import Interrupted, Interrupts
+from ytf.cli.streams import say
 from ytf.client import backends
 from ytf.client.access import access
 from ytf.client.follow import follow
@@ -14,7 +14,7 @@ from ytf.client.member import ClientTask
 from ytf.client.plan import Plan
 from ytf.client.surroundings import surroundings
 from ytf.client.terminal import run_program
-from ytf.errors import NotFoundError
+from ytf.errors import NotFoundError, UnreachableError
 from ytf.specs.cluster import ClusterSpec
 from ytf.starter import situation
 
@@ -27,7 +27,7 @@ def run_client(prog: str, handle: JobHandle, plan: Plan) -> None:
     command = plan.spec.client_command or plan.spec.command
     assert command is not None  # the plan was checked
     way = access(handle.job)
-    print(f"{prog}: the client starts when every task is known", file=sys.stderr)
+    say(f"{prog}: the client starts when every task is known")
     with surroundings(way, command, index=0) as around:
         around.ship(plan.uploads)
         try:
@@ -37,18 +37,48 @@ def run_client(prog: str, handle: JobHandle, plan: Plan) -> None:
 
 
 def attach(job: str, command: str, *, index: int) -> int:
-    """Run one more client of a running job; its exit code. Does not touch the job."""
-    handle = backends.open_job(job)
+    """Run one more client of a running job; its exit code. Does not touch the job.
+
+    The command is ended with the job, and with us.
+    """
+    try:
+        with Interrupts(hangup=True):
+            return _attach(backends.open_job(job), command, index)
+    except Interrupted as interrupt:
+        return interrupt.exit_code
+
+
+def _attach(handle: JobHandle, command: str, index: int) -> int:
     spec = _known_cluster(handle)
-    with surroundings(access(handle.job), command, index=index) as around:
+    way = access(handle.job)
+    with surroundings(way, command, index=index) as around:
         members = {group: list(hosts) for group, hosts in spec.members.items()}
         told = situation.ClusterSpec(spec.generation, spec.revision, members)
-        end = run_program(around.command(told, attempt=1))
+        end = run_program(
+            around.command(told, attempt=1),
+            until=lambda: _wait_for_end(handle.job),
+            grace_s=way.spec.timeouts.stop_grace_s,
+        )
     if end.reason:
-        print(f"ytf: the command did not run: {end.reason}", file=sys.stderr)
+        say(f"ytf: the command did not run: {end.reason}")
     if end.signal is not None:
         return 128 + end.signal
     return end.exit_code or 0
+
+
+def _wait_for_end(job: str) -> None:
+    """Return once a job is over, and say so. In a thread, so with a handle of its own."""
+    state = "and is gone"
+    while True:
+        try:
+            for status in follow(backends.open_job(job)):
+                state = status.state.value
+        except UnreachableError:
+            continue  # its master may come back
+        except NotFoundError:
+            break  # over, and not even a record is left
+        break
+    say(f"ytf: job {job} has ended {state}: its clients are ended, too")
 
 
 def _known_cluster(handle: JobHandle) -> ClusterSpec:

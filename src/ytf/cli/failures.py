@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 
+from ytf.cli.streams import OutputError, prepared, say
 from ytf.errors import InternalError, YtfError
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
 BROKEN_PIPE = 141
 """128 + SIGPIPE: whoever read our output has gone."""
+NOT_WRITTEN = 1
 
 
 def guarded(prog: str, command: Callable[[], int]) -> int:
@@ -20,9 +20,8 @@ def guarded(prog: str, command: Callable[[], int]) -> int:
     A traceback is shown only for our own bugs.
     """
     try:
-        code = command()
-        # Here, not at the interpreter's exit, where a closed pipe would be a traceback.
-        sys.stdout.flush()
+        with prepared():
+            return command()
     except InternalError:
         return _bug(prog)
     except YtfError as error:
@@ -30,28 +29,30 @@ def guarded(prog: str, command: Callable[[], int]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Nothing more can be written; keep the interpreter from trying at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+    except OutputError as error:
+        return not_written(prog, error)
     except Exception:
         return _bug(prog)
-    return code
 
 
 def report(prog: str, error: YtfError) -> None:
     """Print what happened and what to do next, on stderr."""
-    print(f"{prog}: error: {error}", file=sys.stderr)
+    say(f"{prog}: error: {error}")
     if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
+        say(f"hint: {error.hint}")
+
+
+def not_written(prog: str, error: OutputError, what: str = "the output") -> int:
+    """Say that stdout took no more, unless its reader just left; the exit code for it."""
+    if error.reader_left:
+        return BROKEN_PIPE
+    say(f"{prog}: error: {what} cannot be written to stdout: {error.strerror}")
+    return NOT_WRITTEN
 
 
 def _bug(prog: str) -> int:
     import traceback
 
-    traceback.print_exc()
-    print(
-        f"{prog}: this is a bug in ytf: please report it with the lines above and the command",
-        file=sys.stderr,
-    )
+    say(traceback.format_exc().rstrip())
+    say(f"{prog}: this is a bug in ytf: please report it with the lines above and the command")
     return InternalError.exit_code

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as exceptions that arrive where we can act on them."""
+"""Ctrl-C, SIGTERM and SIGHUP as exceptions that arrive where we can act on them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ class Interrupted(BaseException):
 class Interrupts:
     """While entered, SIGINT and SIGTERM raise :class:`Interrupted` in the main thread.
 
+    With ``hangup`` the end of the terminal does, too, unless it is ignored (nohup).
     Inside :meth:`held` the first one waits for the end of the block, so that a
     job that is just being accepted is known before it is killed; a second one
     is raised at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, hangup: bool = False) -> None:
+        ends = hangup and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        self._signals = (*_SIGNALS, signal.SIGHUP) if ends else _SIGNALS
         self._old: dict[int, Any] = {}
         self._holding = False
         self._pending: int | None = None
 
     def __enter__(self) -> None:
-        self._old = {number: signal.signal(number, self._arrive) for number in _SIGNALS}
+        self._old = {number: signal.signal(number, self._arrive) for number in self._signals}
 
     def __exit__(
         self,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 
 import msgspec
 
-from ytf.cli import tables
+from ytf.backends.api import JobHandle
+from ytf.cli import failures, tables
+from ytf.cli.streams import say
 from ytf.client import backends, settings
 from ytf.client.follow import how_it_ended
-from ytf.errors import NotFoundError
-from ytf.specs.status import JobStatus, TaskStatus
+from ytf.errors import NotFoundError, UnreachableError, YtfError
+from ytf.specs.status import JobStatus, TaskState, TaskStatus
 
 TASK_HEADERS = ("task", "state", "attempt", "where", "ended")
 
@@ -44,8 +48,22 @@ def headline(found: JobStatus) -> list[tuple[str, str]]:
         ("took", tables.span(found.started, found.finished)),
         ("tracking", found.tracking_url or ""),
         ("tensorboard", found.tensorboard_url or ""),
+        ("logs", _logs(found)),
     ]
     return [(name, value) for name, value in pairs if value]
+
+
+def _logs(found: JobStatus) -> str:
+    """Where the logs of all tasks are, if that is one directory."""
+    urls = [task.log_url for task in found.tasks if task.log_url]
+    if not urls or not all(url.startswith("file://") for url in urls):
+        return ""
+    from urllib.parse import unquote, urlsplit
+
+    # <logs>/<task>/<attempt>
+    return os.path.commonpath(
+        [os.path.dirname(os.path.dirname(unquote(urlsplit(url).path))) for url in urls]
+    )
 
 
 def task_row(task: TaskStatus) -> tuple[str, ...]:
@@ -58,7 +76,7 @@ def task_row(task: TaskStatus) -> tuple[str, ...]:
         task.state.value,
         str(task.attempt) if task.attempt else "",
         where,
-        how_it_ended(task),
+        "exit code 0" if task.state is TaskState.SUCCEEDED else how_it_ended(task),
     )
 
 
@@ -69,7 +87,7 @@ def list_jobs(*, backend: str | None, json: bool) -> int:
     if json:
         tables.print_json(msgspec.json.encode(found))
         return 0
-    print(f"ytf: backend {choice.name} ({choice.reason})", file=sys.stderr)
+    say(f"ytf: backend {choice.name} ({choice.reason})")
     rows = [
         (
             job.id,
@@ -102,18 +120,39 @@ def events(job: str, *, json: bool) -> int:
     if json:
         tables.print_json(msgspec.json.encode(found))
         return 0
-    rows = [(tables.when(e.at), e.task or "", e.event, e.text) for e in found]
+    rows = [(tables.when(e.at), e.task or "", e.event, _headline(e.text)) for e in found]
     tables.show(("at", "task", "event", "text"), rows, sys.stdout)
     return 0
 
 
-def kill(job: str) -> int:
-    """Ask for a job's end."""
-    handle = backends.open_job(job)
-    now = handle.status()
-    if now.state.is_final:
-        print(f"ytf: job {job} has already ended: {now.state.value}", file=sys.stderr)
-        return 0
-    handle.kill("asked for with ytf kill")
-    print(f"ytf: job {job} is being killed", file=sys.stderr)
+def _headline(text: str) -> str:
+    """As much of a text as fits a line of a table."""
+    first, _, more = text.partition("\n")
+    return f"{first} …" if more else first
+
+
+def kill(jobs: Sequence[str]) -> int:
+    """Ask for the end of each job; what one says does not keep the others from it."""
+    return max([_kill(job) for job in jobs])
+
+
+def _status_if_told(handle: JobHandle) -> JobStatus | None:
+    try:
+        return handle.status()
+    except UnreachableError:
+        return None  # a kill has other ways than through the master
+
+
+def _kill(job: str) -> int:
+    try:
+        handle = backends.open_job(job)
+        now = _status_if_told(handle)
+        if now is not None and now.state.is_final:
+            say(f"ytf: job {job} has already ended: {now.state.value}")
+        else:
+            handle.kill("asked for with ytf kill")
+            say(f"ytf: job {job} is being killed")
+    except YtfError as error:
+        failures.report("ytf", error)
+        return error.exit_code
     return 0

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from ytf.backends.api import LogLine
+from ytf.backends.api import JobHandle, LogLine
 from ytf.cli.parser import did_you_mean
 from ytf.client import backends
 from ytf.errors import NotFoundError
@@ -22,13 +24,17 @@ _PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 """ANSI colours that are readable on light and dark; red is left for stderr's mark."""
 
 
-def logs(job: str, which: str | None, *, follow: bool) -> int:
-    """Print the lines of all tasks, of a group or of one task; ``follow``: until the job ends."""
+def logs(job: str, which: Sequence[str], *, follow: bool, tail: int | None = None) -> int:
+    """Print the lines of all tasks, or of some groups and tasks; ``follow``: until the job ends.
+
+    ``tail`` leaves out all but so many of the last lines of each stream.
+    """
     handle = backends.open_job(job)
     tasks = choose(handle.status(), which)
     colour = _colours(sys.stdout)
     places = {task: number for number, task in enumerate(tasks)}
-    for line in handle.logs(tasks, follow=follow):
+    lines = handle.logs(tasks, follow=follow)
+    for line in lines if tail is None else _last(handle, tasks, tail, lines):
         code = _PALETTE[places.get(line.task, 0) % len(_PALETTE)] if colour else None
         sys.stdout.write(render(line, code) + "\n")
         if follow:
@@ -36,21 +42,47 @@ def logs(job: str, which: str | None, *, follow: bool) -> int:
     return 0
 
 
-def choose(status: JobStatus, which: str | None) -> list[TaskId]:
-    """The tasks that ``GROUP`` or ``GROUP:INDEX`` names; all without it."""
+def choose(status: JobStatus, which: Sequence[str]) -> list[TaskId]:
+    """The tasks that each ``GROUP`` or ``GROUP:INDEX`` names; all if there is none."""
     tasks = [task_id(t.group, t.index) for t in status.tasks if t.group != CLIENT]
-    if which is None:
+    if not which:
         return tasks
-    if which.partition(":")[0] == CLIENT:
-        raise NotFoundError("the client's output went to its terminal and was not kept")
-    chosen = [task for task in tasks if task == which or task.rpartition(":")[0] == which]
-    if not chosen:
-        groups = list(dict.fromkeys(t.group for t in status.tasks if t.group != CLIENT))
-        raise NotFoundError(
-            f"job {status.id} has no task or group {which!r}",
-            hint=did_you_mean(which, [*groups, *tasks]) or f"it has: {', '.join(groups)}",
-        )
-    return chosen
+    chosen: set[TaskId] = set()
+    for word in which:
+        named = {task for task in tasks if word in (task, task.rpartition(":")[0])}
+        if not named:
+            raise _no_such_task(status, word, tasks)
+        chosen |= named
+    return [task for task in tasks if task in chosen]
+
+
+def _no_such_task(status: JobStatus, word: str, tasks: list[TaskId]) -> NotFoundError:
+    if word.partition(":")[0] == CLIENT:
+        return NotFoundError("the client's output went to its terminal and was not kept")
+    groups = list(dict.fromkeys(task.rpartition(":")[0] for task in tasks))
+    return NotFoundError(
+        f"job {status.id} has no task or group {word!r}",
+        hint=did_you_mean(word, [*groups, *tasks]) or f"it has: {', '.join(groups)}",
+    )
+
+
+def _last(
+    handle: JobHandle, tasks: list[TaskId], tail: int, lines: Iterator[LogLine]
+) -> Iterator[LogLine]:
+    """The last lines of each stream as it is now, then those of ``lines`` that came later."""
+    kept: dict[tuple[str, str], deque[LogLine]] = {}
+    known: Counter[tuple[str, int, str]] = Counter()
+    for line in handle.logs(tasks, follow=False):
+        kept.setdefault((line.task, line.stream), deque(maxlen=tail)).append(line)
+        known[line.task, line.attempt, line.stream] += 1
+    for last in kept.values():
+        yield from last
+    for line in lines:
+        place = line.task, line.attempt, line.stream
+        if known[place]:
+            known[place] -= 1
+        else:
+            yield line
 
 
 def render(line: LogLine, colour: int | None = None) -> str:

@@ -9,6 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from ytf.cli import cluster
 from ytf.cli.failures import guarded
 from ytf.cli.parser import Parser, UsageError
 
@@ -24,8 +25,8 @@ settings, the strongest first: options, YTF_<SETTING> variables, the nearest ytf
 from the working directory upward, $YTF_HOME/ytf.toml (YTF_HOME: ~/.ytf by default).
 Known are backend, queue, name, env, registry, framework, task_vcores, task_memory.
 
-exit codes: 0 done, 1 refused, not found or the job failed, 2 wrong usage or settings,
-130 interrupted, 70 a bug in ytf.
+exit codes: 0 done, 1 refused, not found or the job failed, 2 wrong usage, settings or
+surroundings (a full disk, say), 130 interrupted, 70 a bug in ytf.
 """
 
 
@@ -70,10 +71,14 @@ def parser() -> Parser:
     list_.add_argument("--backend", metavar="<backend>", help="local or yarn")
 
     logs = command("logs", "what the tasks wrote: `worker:0 | stdout`, `worker:0 ! stderr`")
-    logs.add_argument("task", metavar="GROUP[:INDEX]", nargs="?", help="only these tasks")
+    logs.add_argument("tasks", metavar="GROUP[:INDEX]", nargs="*", help="only these tasks")
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
+    logs.add_argument(
+        "--tail", metavar="<n>", help="only the last n lines of each task's stdout and stderr"
+    )
 
-    command("kill", "end a job")
+    kill = command("kill", "end jobs", job=False)
+    kill.add_argument("ids", metavar="ID", nargs="+", help="the jobs' ids")
     command("spec", "who is where: the cluster spec, as JSON")
 
     events = command("events", "a job's story")
@@ -87,6 +92,7 @@ def parser() -> Parser:
 
     command("schema", "print the JSON schema of job files", job=False)
     command("gc", "remove what is left of ended and broken jobs, now", job=False)
+    cluster.add_arguments(command("cluster", "a real Hadoop on this machine", job=False))
     return p
 
 
@@ -99,6 +105,8 @@ def _run(words: Sequence[str]) -> int:
         return 0
     if args.command == "schema":
         return _schema()
+    if args.command == "cluster":
+        return cluster.run(args)
 
     from ytf.cli import jobs
     from ytf.cli.sweeping import sweep
@@ -113,7 +121,7 @@ def _run(words: Sequence[str]) -> int:
     if args.command == "list":
         return jobs.list_jobs(backend=args.backend, json=args.json)
     if args.command == "kill":
-        return jobs.kill(args.id)
+        return jobs.kill(args.ids)
     if args.command == "spec":
         return jobs.spec(args.id)
     if args.command == "events":
@@ -121,7 +129,8 @@ def _run(words: Sequence[str]) -> int:
     if args.command == "logs":
         from ytf.cli.logs import logs
 
-        return logs(args.id, args.task, follow=args.follow)
+        tail = None if args.tail is None else int(args.tail)
+        return logs(args.id, args.tasks, follow=args.follow, tail=tail)
     from ytf.cli.client import attach
 
     return attach(args.id, args.task_command[0], index=int(args.index))
@@ -131,8 +140,15 @@ def parse(words: Sequence[str]) -> Namespace:
     """The command and its options; raises :class:`UsageError` for what is no command line."""
     p = parser()
     args, unknown = p.parse_known_args(list(words))
-    if unknown and args.command != "attach":
-        p.error(f"unrecognized arguments: {' '.join(unknown)}")
+    # argparse gives tasks and commands after options no second look.
+    if args.command == "logs" and not any(word.startswith("-") for word in unknown):
+        args.tasks += unknown
+        unknown = []
+    if args.command == "attach" and not (unknown and unknown[0].startswith("-")):
+        args.task_command += unknown
+        unknown = []
+    if unknown and not (args.command == "attach" and args.task_command):
+        p.at(words).error(f"unrecognized arguments: {' '.join(unknown)}")
     if args.version:
         return args
     if args.command is None:
@@ -146,9 +162,17 @@ def parse(words: Sequence[str]) -> Namespace:
                 f"expected one command to attach, got {len(given)} words",
                 hint=f"quote it: {PROG} attach {args.id} 'python client.py --steps 100'",
             )
-        if not (args.index.isascii() and args.index.isdigit() and len(args.index) < 10):
-            raise UsageError(f"--index: {args.index!r} is not a number")
+        if not given[0].strip():
+            raise UsageError("the command to attach is empty")
+        _check_number("--index", args.index)
+    if args.command == "logs" and args.tail is not None:
+        _check_number("--tail", args.tail)
     return args
+
+
+def _check_number(option: str, text: str) -> None:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError(f"{option}: {text!r} is not a number")
 
 
 def _submit(args: Namespace) -> int:

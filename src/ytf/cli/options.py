@@ -29,6 +29,23 @@ from ytf.specs.wording import did_you_mean
 
 _TENSORBOARD_MEMORY_MB = 1024
 _CHOICE = TypeVar("_CHOICE", bound=Enum)
+_OPTIONS = {
+    "command": "the task command",
+    "client_command": "--client_command",
+    "name": "-n",
+    "queue": "-q",
+    "input": "-i",
+    "output": "-o",
+    "script": "-s",
+    "files": "--files",
+    "env": "--task_env",
+    "environment": "--env",
+    "docker_image": "--docker_image",
+    "timeouts": "--timeout",
+    "groups": "-r",
+}
+"""The option that gives a field of the spec."""
+_SETTINGS = {Quantity.VCORES: "task_vcores", Quantity.MEMORY: "task_memory"}
 
 
 def settings_flags(args: Namespace) -> dict[str, str | None]:
@@ -41,20 +58,20 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
     """The job these options describe; ``SpecError`` where they make none."""
     default = JobSpec(groups={})
     groups = _groups(args, settings)
-    return JobSpec(
+    spec = JobSpec(
         groups=_untracked(
             _with_policies(groups, args.on_failure or (), args.max_restarts or ()),
             args.untracked or (),
         ),
         command=args.task_command[0] if args.task_command else None,
-        name=settings.get("name") or default.name,
-        queue=settings.get("queue") or default.queue,
+        name=_settled(settings, "name", default.name),
+        queue=_settled(settings, "queue", default.queue),
         input=args.input,
         output=args.output,
         script=args.script,
         files=parse_files(args.files or ()),
         env=_variables(args.task_env or ()),
-        environment=settings.get("env") or default.environment,
+        environment=_settled(settings, "env", default.environment),
         framework=_choice(Framework, settings, "framework") or default.framework,
         registry=_choice(RegistryKind, settings, "registry") or default.registry,
         tensorboard=args.tensorboard,
@@ -64,6 +81,28 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
         docker_image=args.docker_image,
         timeouts=Timeouts(job_s=_seconds(args.timeout)),
     )
+    if args.untracked and not spec.servers and not spec.tracked_groups():
+        raise SpecError(
+            "no group is left whose end would be the job's",
+            where=f"--untracked {','.join(args.untracked)}",
+            hint="leave out the group that decides when the job is done",
+        )
+    return spec
+
+
+def in_options(error: SpecError, settings: Settings) -> SpecError:
+    """An error about a field of the spec as one about the option that gave it."""
+    where = error.where or ""
+    field, _, rest = where.partition(".")
+    option = _OPTIONS.get(field)
+    if option is None:
+        return error
+    key = {"environment": "env"}.get(field, field)
+    source = settings.sources.get(key, "--")
+    if not source.startswith("--"):
+        option = f"{key} (from {source})"
+    message = str(error).removeprefix(f"{where}: ")
+    return SpecError(message, where=f"{option} {rest}".rstrip(), hint=error.hint)
 
 
 def parse_files(values: Sequence[str]) -> dict[str, str]:
@@ -96,9 +135,11 @@ def _groups(args: Namespace, settings: Settings) -> dict[str, TaskGroupSpec]:
     counts = grammar.parse_requirement(args.cluster_requirement)
     if args.tensorboard:
         counts.setdefault(TENSORBOARD, 1)
-    vcores = _overrides(Quantity.VCORES, args.task_vcores, settings.get("task_vcores"), counts)
-    memory = _overrides(Quantity.MEMORY, args.task_memory, settings.get("task_memory"), counts)
-    gpus = _overrides(Quantity.GPUS, args.task_gpus, None, counts)
+    vcores = settled_overrides(Quantity.VCORES, settings, counts)
+    vcores |= grammar.parse_overrides(Quantity.VCORES, args.task_vcores or (), counts)
+    memory = settled_overrides(Quantity.MEMORY, settings, counts)
+    memory |= grammar.parse_overrides(Quantity.MEMORY, args.task_memory or (), counts)
+    gpus = grammar.parse_overrides(Quantity.GPUS, args.task_gpus or (), counts)
     if TENSORBOARD in counts:
         # What is said of all tasks is meant for the user's own.
         vcores.setdefault(Place(TENSORBOARD), 1)
@@ -107,14 +148,22 @@ def _groups(args: Namespace, settings: Settings) -> dict[str, TaskGroupSpec]:
     return grammar.task_groups(counts, vcores=vcores, memory=memory, gpus=gpus)
 
 
-def _overrides(
-    quantity: Quantity,
-    flags: Sequence[str] | None,
-    setting: str | None,
-    counts: Mapping[str, int],
+def settled_overrides(
+    quantity: Quantity, settings: Settings, counts: Mapping[str, int]
 ) -> dict[Place, int]:
-    settled = grammar.parse_overrides(quantity, [setting] if setting else (), counts)
-    return settled | grammar.parse_overrides(quantity, flags or (), counts)
+    """What ``task_vcores`` or ``task_memory`` in the settings give to tasks."""
+    key = _SETTINGS[quantity]
+    text = settings.get(key)
+    if text is None:
+        return {}
+    said = f"{key} (from {settings.sources[key]})"
+    return grammar.parse_overrides(quantity, [text], counts, setting=said)
+
+
+def _settled(settings: Settings, key: str, default: str) -> str:
+    value = settings.get(key)
+    # An empty one is refused later, not passed over.
+    return default if value is None else value
 
 
 def _with_policies(
@@ -203,10 +252,18 @@ def _variables(values: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for value in values:
         name, equals, text = value.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        if not equals:
             raise SpecError(
                 f"{value!r} is not NAME=VALUE", where="--task_env", hint="--task_env SEED=7"
             )
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise SpecError(
+                f"{name!r} cannot be the name of a variable",
+                where="--task_env",
+                hint="a name is letters, digits and underscores, and begins with no digit",
+            )
+        if name in found:
+            raise SpecError(f"duplicate: {name} has a value already", where="--task_env")
         found[name] = text
     return found
 

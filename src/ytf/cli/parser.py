@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 from ytf.errors import YtfError
 
@@ -50,16 +50,40 @@ class Parser(argparse.ArgumentParser):
         return f"see {self.prog} --help"
 
     def words(self) -> list[str]:
-        """Every option and command, those of commands included."""
-        words: list[str] = []
+        """The options and commands that may be written here."""
+        options = [word for action in self._actions for word in action.option_strings]
+        return [*options, *self._commands()]
+
+    def at(self, words: Sequence[str]) -> Parser:
+        """The parser of the innermost command that a command line names; else this one."""
+        commands = self._commands()
+        for number, word in enumerate(words):
+            if word in commands:
+                return commands[word].at(words[number + 1 :])
+        return self
+
+    def _commands(self) -> dict[str, Parser]:
+        found: dict[str, Parser] = {}
         for action in self._actions:
-            words.extend(action.option_strings)
             if isinstance(action.choices, dict):
-                for name, command in action.choices.items():
-                    words.append(name)
-                    if isinstance(command, Parser):
-                        words.extend(command.words())
-        return words
+                found.update(action.choices)
+        return found
+
+
+class Once(argparse.Action):
+    """Takes one value, and refuses a second rather than forget the first."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Called by argparse for each use of the option."""
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, "is given twice")
+        setattr(namespace, self.dest, values)
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:

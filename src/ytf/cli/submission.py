@@ -10,15 +10,16 @@ from pathlib import Path
 import msgspec
 
 from ytf.backends.api import JobBackend
-from ytf.cli import tables, waiting
+from ytf.cli import failures, tables, waiting
 from ytf.cli.interrupts import Interrupted, Interrupts
+from ytf.cli.streams import OutputError, say
 from ytf.cli.sweeping import sweep
 from ytf.client import backends
 from ytf.client.describe import describe
 from ytf.client.plan import Plan, make_plan
 from ytf.client.settings import Settings, choose_backend
-from ytf.specs import codec
 from ytf.specs.job import JobSpec
+from ytf.specs.names import JobId
 
 
 def submit(
@@ -35,7 +36,7 @@ def submit(
     sweep()
     choice = choose_backend(settings)
     if not json:
-        print(f"{prog}: backend {choice.name} ({choice.reason})", file=sys.stderr)
+        say(f"{prog}: backend {choice.name} ({choice.reason})")
     backend = backends.backend(choice.name)
     plan = make_plan(
         spec,
@@ -51,21 +52,21 @@ def submit(
             sys.stdout.write(describe(plan))
         return 0
     for note in plan.notes:
-        print(f"{prog}: note: {note}", file=sys.stderr)
+        say(f"{prog}: note: {note}")
     return _send(prog, backend, plan, wait=wait)
 
 
 def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool) -> int:
     if not wait and not plan.spec.client:
-        print(backend.submit(plan).job)
-        return 0
-    interrupts = Interrupts()
+        return _announce(prog, backend.submit(plan).job)
+    # Without its terminal a client cannot go on; a job that is only waited for can.
+    interrupts = Interrupts(hangup=plan.spec.client)
     with interrupts:
         handle = None
         try:
             with interrupts.held():
                 handle = backend.submit(plan)
-            print(handle.job, flush=True)
+            _announce(prog, handle.job)
             if plan.spec.client:
                 from ytf.cli.client import run_client
 
@@ -77,10 +78,20 @@ def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool) -> int:
         return waiting.wait_for_end(prog, handle)
 
 
+def _announce(prog: str, job: JobId) -> int:
+    """Print the id alone on stdout, or say it on stderr if that cannot be; the exit code."""
+    try:
+        print(job, flush=True)
+    except OutputError as error:
+        say(f"{prog}: job {job} was accepted, and goes on")
+        return failures.not_written(prog, error, "its id")
+    return 0
+
+
 def _own_tensorboard() -> Sequence[str]:
     from ytf.packaging import environments
 
-    return environments.tensorboard(lambda text: print(text, file=sys.stderr))
+    return environments.tensorboard(say)
 
 
 def _any_tensorboard() -> Sequence[str]:
@@ -93,7 +104,8 @@ def _as_json(plan: Plan) -> bytes:
         {
             "backend": plan.backend,
             "user": plan.user,
-            "spec": codec.to_dict(plan.spec),
+            # Everything, not what differs from the defaults: a program need not know those.
+            "spec": plan.spec,
             "uploads": plan.uploads,
             "notes": plan.notes,
         }

@@ -7,7 +7,7 @@ from argparse import SUPPRESS, Namespace
 from collections.abc import Sequence
 
 from ytf.cli.failures import guarded
-from ytf.cli.parser import Parser, UsageError
+from ytf.cli.parser import Once, Parser, UsageError
 
 PROG = "ytf-submit"
 
@@ -61,6 +61,7 @@ def parser() -> Parser:
         "-r",
         "--cluster_requirement",
         metavar="<requirement>",
+        action=Once,
         help="how many tasks of what: <group1>:<n1>,<group2>:<n2>,… such as ps:2,worker:4",
     )
     _add_resources(p)
@@ -95,14 +96,18 @@ def _add_data(p: Parser) -> None:
         "-i",
         "--input",
         metavar="<path>",
+        action=Once,
         help="DTF_INPUT_PATH of the tasks: a path or URL, not interpreted, but that the local "
         "backend makes a relative path absolute: tasks run in a directory of their own",
     )
-    g.add_argument("-o", "--output", metavar="<path>", help="DTF_OUTPUT_PATH, likewise")
+    g.add_argument(
+        "-o", "--output", metavar="<path>", action=Once, help="DTF_OUTPUT_PATH, likewise"
+    )
     g.add_argument(
         "-s",
         "--script",
         metavar="<file>",
+        action=Once,
         help="a local file to ship; DTF_TASK_SCRIPT names it in the task's working directory",
     )
     g.add_argument(
@@ -149,6 +154,7 @@ def _add_life(p: Parser) -> None:
     g.add_argument(
         "--client_command",
         metavar="<command>",
+        action=Once,
         help="what the client runs, where it differs from task_command",
     )
     g.add_argument(
@@ -195,7 +201,8 @@ def _add_submission(p: Parser) -> None:
     g.add_argument(
         "--wait",
         action="store_true",
-        help="follow the job to its end; exit 0 only if it succeeded; Ctrl-C kills it",
+        help="follow the job to its end; exit 0 only if it succeeded; Ctrl-C kills it, a closed "
+        "terminal (SIGHUP) does not",
     )
     g.add_argument("--dryrun", action="store_true", help="print what would be submitted, and stop")
     g.add_argument("--json", action="store_true", help="with --dryrun: as JSON")
@@ -260,13 +267,17 @@ def _submit(words: Sequence[str]) -> int:
     # From here on it costs more than a moment, so not before the usage is right.
     from ytf.cli import options, submission
     from ytf.client import settings
+    from ytf.errors import SpecError
 
     chosen = settings.load(options.settings_flags(args))
-    return submission.submit(
-        PROG,
-        options.job_spec(args, chosen),
-        chosen,
-        wait=args.wait,
-        dryrun=args.dryrun,
-        json=args.json,
-    )
+    try:
+        return submission.submit(
+            PROG,
+            options.job_spec(args, chosen),
+            chosen,
+            wait=args.wait,
+            dryrun=args.dryrun,
+            json=args.json,
+        )
+    except SpecError as error:
+        raise options.in_options(error, chosen) from error

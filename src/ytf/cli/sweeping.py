@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from ytf.backends.local.jobs import LocalJobs
+from ytf.cli.streams import say
 
 
 def sweep(*, verbose: bool = False) -> int:
@@ -14,7 +13,7 @@ def sweep(*, verbose: bool = False) -> int:
     """
     buried = LocalJobs().sweep()
     for job in buried:
-        print(f"ytf: job {job} was found dead and is recorded as FAILED", file=sys.stderr)
+        say(f"ytf: job {job} was found dead and is recorded as FAILED")
     if verbose and not buried:
-        print("ytf: no dead jobs were found", file=sys.stderr)
+        say("ytf: no dead jobs were found")
     return 0

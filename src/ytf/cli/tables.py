@@ -73,7 +73,11 @@ def span(start: float | None, end: float | None) -> str:
 
 
 def print_json(encoded: bytes) -> None:
-    """One JSON document on stdout, indented for a person, the same for a program."""
+    """One JSON document on stdout, indented for a person, the same for a program.
+
+    In UTF-8 whatever the locale: JSON has no other encoding.
+    """
     import msgspec
 
-    sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(msgspec.json.format(encoded, indent=2) + b"\n")

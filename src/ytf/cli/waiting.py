@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from ytf.backends.api import JobHandle
 from ytf.cli import failures, jobs, tables
 from ytf.cli.interrupts import Interrupted
-from ytf.client.follow import CROWD, changes, counts, follow
+from ytf.cli.streams import say
+from ytf.client.follow import CROWD, Setbacks, changes, counts, describe_task, follow
 from ytf.errors import YtfError
-from ytf.specs.status import JobState, JobStatus, TaskStatus
+from ytf.specs.names import task_id
+from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -30,47 +32,53 @@ def wait_for_end(prog: str, handle: JobHandle) -> int:
 
 
 def watch(handle: JobHandle) -> JobStatus:
-    """Show progress on stderr until the end: a live table on a terminal, lines elsewhere."""
-    if sys.stderr.isatty():
-        return _watch_live(handle)
-    known: JobStatus | None = None
-    for status in follow(handle):
-        for line in changes(known, status):
-            print(line, file=sys.stderr, flush=True)
-        known = status
-    assert known is not None  # follow() yields at least once
-    return known
+    """Show progress on stderr until the end: a live table on a terminal, lines elsewhere.
+
+    Returns when nothing of the job is left but its record and logs.
+    """
+    final = _watch_live(handle) if sys.stderr.isatty() else _watch_plainly(handle)
+    return handle.wait(final)
 
 
 def conclude(prog: str, final: JobStatus) -> int:
     """Say how the job ended; the exit code for it."""
     took = tables.span(final.started, final.finished)
     if final.state is JobState.SUCCEEDED:
-        print(f"{prog}: job {final.id} succeeded in {took or 'no time'}", file=sys.stderr)
+        say(f"{prog}: job {final.id} succeeded in {took or 'no time'}")
+        if any(task.state in (TaskState.FAILED, TaskState.LOST) for task in final.tasks):
+            say(f"{prog}: {final.diagnostics.rstrip()}")
         return 0
-    print(f"{prog}: job {final.id} ended {final.state.value}", file=sys.stderr)
+    say(f"{prog}: job {final.id} ended {final.state.value}")
     if final.diagnostics:
-        print(final.diagnostics.rstrip(), file=sys.stderr)
-    print(f"hint: `ytf logs {final.id}` shows what the tasks wrote", file=sys.stderr)
+        say(final.diagnostics.rstrip())
+    say(f"hint: `ytf logs {final.id}` shows what the tasks wrote")
     return 1
 
 
 def kill_on_interrupt(prog: str, handle: JobHandle, interrupt: Interrupted) -> None:
     """Kill the job, and wait until it is dead unless interrupted once more."""
-    print(
-        f"{prog}: {interrupt}: killing job {handle.job} (once more to leave without waiting)",
-        file=sys.stderr,
-    )
+    say(f"{prog}: {interrupt}: killing job {handle.job} (once more to leave without waiting)")
     try:
         handle.kill(f"{prog} got {interrupt} while it waited")
         for status in follow(handle):
             if status.state.is_final:
-                print(f"{prog}: job {handle.job} is {status.state.value}", file=sys.stderr)
+                say(f"{prog}: job {handle.job} is {status.state.value}")
     except Interrupted:
-        print(f"{prog}: left; see `ytf status {handle.job}`", file=sys.stderr)
+        say(f"{prog}: left; see `ytf status {handle.job}`")
     except YtfError as error:
         failures.report(prog, error)
-        print(f"{prog}: the job may go on: `ytf kill {handle.job}` ends it", file=sys.stderr)
+        say(f"{prog}: the job may go on: `ytf kill {handle.job}` ends it")
+
+
+def _watch_plainly(handle: JobHandle) -> JobStatus:
+    setbacks = Setbacks(handle)
+    known: JobStatus | None = None
+    for status in follow(handle):
+        for line in changes(known, status, setbacks.between(known, status)):
+            say(line)
+        known = status
+    assert known is not None  # follow() yields at least once
+    return known
 
 
 def _watch_live(handle: JobHandle) -> JobStatus:
@@ -78,10 +86,18 @@ def _watch_live(handle: JobHandle) -> JobStatus:
     from rich.live import Live
 
     console = Console(stderr=True, highlight=False)
+    setbacks = Setbacks(handle)
     known: JobStatus | None = None
     with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-        for known in follow(handle):
-            live.update(_picture(known), refresh=True)
+        for status in follow(handle):
+            why = setbacks.between(known, status)
+            for task in status.tasks:
+                reason = why.get(task_id(task.group, task.index))
+                if reason:
+                    # Above the table, where it stays.
+                    console.print(describe_task(task, reason), markup=False)
+            live.update(_picture(status), refresh=True)
+            known = status
     assert known is not None  # follow() yields at least once
     return known
 

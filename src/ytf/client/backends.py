@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ytf.backends import backend
-from ytf.errors import NotFoundError
+from ytf.errors import NotFoundError, RefusedError
 from ytf.specs.names import JobId
 
 if TYPE_CHECKING:
@@ -20,7 +20,14 @@ def open_job(text: str) -> JobHandle:
     """Find a job by its id, whose form tells the backend."""
     for prefix, name in _BY_PREFIX.items():
         if text.startswith(prefix):
-            return backend(name).open(JobId(text))
+            try:
+                found = backend(name)
+            except RefusedError as error:
+                raise RefusedError(
+                    f"{text} is a job of the backend {name}: {error}",
+                    hint="`ytf list` shows the jobs that can be asked about",
+                ) from error
+            return found.open(JobId(text))
     raise NotFoundError(
         f"{text!r} is not a job id",
         hint="ids look like local_… or application_…; `ytf list` shows yours",

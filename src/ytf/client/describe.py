@@ -35,16 +35,22 @@ def _groups(spec: JobSpec) -> list[str]:
         role = "ends the job" if name in tracked else "does not end the job"
         policy = spec.policy(name).value
         lines.append(
-            f"  {name} × {group.count}: {_amount(group.resources)}; {role}; on failure {policy}"
+            f"  {name} × {group.count}{_least(group.min)}: {_amount(group.resources)}; {role}; "
+            f"on failure {policy}"
         )
         lines += [
             f"    {name}:{index}: {_amount(own)}" for index, own in sorted(group.overrides.items())
         ]
-        lines.append(_command(spec.command_of(name)))
+        command = spec.command_of(name)
+        lines.append("    a TensorFlow server" if command is None else _command(command))
     if spec.client:
         lines.append(f"  {CLIENT} × 1: here; ends the job")
-        lines.append(_command(spec.client_command or spec.command))
+        lines.append(_command(spec.client_command or spec.command or ""))
     return lines
+
+
+def _least(least: int | None) -> str:
+    return "" if least is None else f" (at least {least})"
 
 
 def _amount(resources: Resources) -> str:
@@ -52,6 +58,6 @@ def _amount(resources: Resources) -> str:
     return f"{words}, {resources.gpus} GPU(s)" if resources.gpus else words
 
 
-def _command(command: str | None) -> str:
-    first, *rest = (command or "").split("\n")
+def _command(command: str) -> str:
+    first, *rest = command.split("\n")
     return "\n".join([f"    $ {first}", *(f"      {line}" for line in rest)])

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ytf.backends.api import JobHandle
-from ytf.specs.status import JobStatus, TaskState, TaskStatus
+from ytf.specs.names import TaskId, task_id
+from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
 
 CROWD = 16
 """A group with more tasks than this is told as counts, and task by task only where one fails."""
+
+_ENDINGS = frozenset(
+    {"TaskExited", "ContainerCompleted", "LaunchFailed", "StarterLost", "RequestRefused"}
+)
+"""The events that tell how an attempt ended."""
+_BEGINNING = (JobState.SUBMITTED, JobState.STARTING)
 
 
 def follow(handle: JobHandle, known: JobStatus | None = None) -> Iterator[JobStatus]:
@@ -25,8 +32,42 @@ def follow(handle: JobHandle, known: JobStatus | None = None) -> Iterator[JobSta
             yield status
 
 
-def changes(before: JobStatus | None, after: JobStatus) -> list[str]:
-    """What happened between two statuses, a line each, tasks before the job."""
+class Setbacks:
+    """Why attempts ended that others follow: a status tells of the newest attempt only."""
+
+    def __init__(self, handle: JobHandle) -> None:
+        self._handle = handle
+        self._told = 0
+
+    def between(self, before: JobStatus | None, after: JobStatus) -> dict[TaskId, str]:
+        """How the attempts ended that were given up between two statuses; asks only if some were.
+
+        A task that is restarted because another failed is not among them.
+        """
+        old = {(t.group, t.index): t for t in before.tasks} if before else {}
+        again = {
+            task_id(t.group, t.index)
+            for t in after.tasks
+            if _begins_again(old.get((t.group, t.index)), t)
+        }
+        if not again:
+            return {}
+        events = self._handle.events()
+        new, self._told = events[self._told :], len(events)
+        # The first end is the cause; its container may have ended after it.
+        found = {TaskId(e.task): e.text for e in reversed(new) if e.task and e.event in _ENDINGS}
+        return {task: text for task, text in found.items() if task in again}
+
+
+def changes(
+    before: JobStatus | None, after: JobStatus, setbacks: Mapping[TaskId, str] | None = None
+) -> list[str]:
+    """What happened between two statuses, a line each.
+
+    A job begins before its tasks do, and runs and ends after them. ``setbacks``
+    says why tasks begin again.
+    """
+    setbacks = setbacks or {}
     lines: list[str] = []
     old = {(t.group, t.index): t for t in before.tasks} if before else {}
     by_group: dict[str, list[TaskStatus]] = {}
@@ -35,22 +76,23 @@ def changes(before: JobStatus | None, after: JobStatus) -> list[str]:
     for group, tasks in by_group.items():
         crowd = len(tasks) > CROWD
         moved = [t for t in tasks if _differs(old.get((t.group, t.index)), t)]
-        lines += [
-            describe_task(t)
-            for t in moved
-            if not crowd or t.state in (TaskState.FAILED, TaskState.LOST)
-        ]
+        for task in moved:
+            why = setbacks.get(task_id(task.group, task.index), "")
+            if not crowd or why or task.state in (TaskState.FAILED, TaskState.LOST):
+                lines.append(describe_task(task, why))
         if crowd and moved:
             lines.append(f"{group}: {counts(tasks)}")
     if after.tensorboard_url and after.tensorboard_url != (before and before.tensorboard_url):
         lines.append(f"TensorBoard: {after.tensorboard_url}")
     if before is None or after.state != before.state:
-        lines.append(f"job {after.id}: {after.state.value}")
+        lines.insert(
+            0 if after.state in _BEGINNING else len(lines), f"job {after.id}: {after.state.value}"
+        )
     return lines
 
 
-def describe_task(task: TaskStatus) -> str:
-    """One task in one line."""
+def describe_task(task: TaskStatus, setback: str = "") -> str:
+    """One task in one line; ``setback`` is how its attempt before ended."""
     words = [f"{task.group}:{task.index}", task.state.value]
     if task.attempt > 1:
         words.append(f"(attempt {task.attempt})")
@@ -60,6 +102,8 @@ def describe_task(task: TaskStatus) -> str:
         ended = how_it_ended(task)
         if ended:
             words.append(ended)
+    if setback:
+        words.append(f"after {setback.splitlines()[0]}")
     return " ".join(words)
 
 
@@ -86,6 +130,13 @@ def _differs(before: TaskStatus | None, after: TaskStatus) -> bool:
     if before is None:
         return after.state is not TaskState.PENDING
     return (before.state, before.attempt) != (after.state, after.attempt)
+
+
+def _begins_again(before: TaskStatus | None, after: TaskStatus) -> bool:
+    if before is None:
+        return after.attempt > 1
+    fell_back = after.state is TaskState.PENDING and before.state is not TaskState.PENDING
+    return fell_back or after.attempt > before.attempt
 
 
 def _signal_name(number: int) -> str:

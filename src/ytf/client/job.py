@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import getpass
+import os
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+
+import msgspec
 
 from ytf.backends.api import JobBackend, JobHandle, LogLine
 from ytf.client import backends, settings
 from ytf.client.plan import make_plan
 from ytf.errors import JobFailedError, SpecError
+from ytf.specs import codec
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import CLIENT, JobSpec
 from ytf.specs.names import JobId, TaskId, task_id
 from ytf.specs.status import JobEvent, JobState, JobStatus
+from ytf.specs.wording import shown
 
 
 class Outcome:
@@ -62,7 +66,7 @@ class Job:
         return self._handle.status()
 
     def wait(self, timeout_s: float | None = None) -> Outcome:
-        """Block until the job has ended.
+        """Block until the job has ended and left nothing but its record and logs.
 
         Raises ``TimeoutError`` if it has not after ``timeout_s``; the job goes on.
         """
@@ -73,7 +77,7 @@ class Job:
             if left <= 0:
                 raise TimeoutError(f"job {self.id} is still {status.state.value}")
             status = self._handle.wait(status, timeout_s=left)
-        return Outcome(status)
+        return Outcome(self._handle.wait(status))
 
     def kill(self, reason: str = "killed from Python") -> None:
         """Ask for the job's end; returns when the job has taken it in. Idempotent."""
@@ -110,6 +114,7 @@ def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
     """
     from ytf.packaging import environments
 
+    spec = _strict(spec)
     if spec.client:
         raise SpecError(
             "a client needs a terminal",
@@ -123,10 +128,25 @@ def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
         spec,
         backend=backend.name,
         user=getpass.getuser(),
-        base=Path.cwd(),
         tensorboard=environments.tensorboard,
     )
     return Job(backend.submit(plan))
+
+
+def _strict(spec: object) -> JobSpec:
+    """The spec with all values of the types they should have; Python itself takes any."""
+    if not isinstance(spec, JobSpec):
+        raise SpecError(
+            f"expected a JobSpec, got {shown(spec)}",
+            hint='ytf.JobSpec(groups={"worker": ytf.TaskGroupSpec(count=2)}, command="…")',
+        )
+    return codec.from_dict(msgspec.to_builtins(spec, enc_hook=_plain))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise SpecError(f"{shown(value)} cannot be a part of a job spec")
 
 
 def job(job_id: str) -> Job:

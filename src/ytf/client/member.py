@@ -101,7 +101,7 @@ class ClientTask:
             return
         spec = self._fitting_spec(generation)
         assert spec is not None
-        with ctrl_c_is_the_programs():
+        with ctrl_c_is_the_programs(lambda: self._program):
             program = Program(self._surroundings.command(spec, number), None, self._inbox)
             self._program = program
             if self._wait(lambda: program.pid is not None or program.exit is not None):

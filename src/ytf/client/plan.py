@@ -11,19 +11,18 @@ from shlex import quote
 
 import msgspec
 
+from ytf.client.notes import notes
+from ytf.client.settings import working_directory
 from ytf.client.uploads import Upload, collect, safe_name
 from ytf.errors import RefusedError, SpecError
 from ytf.frameworks import tensorflow
-from ytf.specs.check import MAX_STRING, check
+from ytf.specs.check import check
 from ytf.specs.job import EVALUATOR, TENSORBOARD, Framework, JobSpec, Resources, TaskGroupSpec
 
 __all__ = ["TENSORBOARD_RESOURCES", "Plan", "Upload", "make_plan", "safe_name"]
 
 TENSORBOARD_RESOURCES = Resources(memory_mb=1024, vcores=1)
 
-_HOST_LENGTH = {"local": len("127.0.0.1")}
-_USUAL_HOST_LENGTH = 30
-"""What a host's name is taken to have where nobody knows it yet."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -58,8 +57,13 @@ def make_plan(
     TensorBoard; it is called only if the job has one.
     """
     check(spec)
-    base = Path.cwd() if base is None else base.absolute()
+    base = working_directory() if base is None else base.absolute()
     environ = os.environ if environ is None else environ
+    if spec.docker_image is not None:
+        raise RefusedError(
+            "running tasks in docker images is not supported by this version",
+            hint="leave it out: tasks run on the node itself, or on a shipped environment",
+        )
     if backend == "local":
         _refuse_gpus(spec)
 
@@ -91,7 +95,7 @@ def make_plan(
         backend=backend,
         user=user,
         uploads=tuple(uploads),
-        notes=tuple(_notes(resolved, backend)),
+        notes=tuple(notes(resolved, backend, os.path.basename(spec.script or "") or None)),
     )
 
 
@@ -112,7 +116,8 @@ def _tensorboard_group(
         asked = TaskGroupSpec(count=1, resources=TENSORBOARD_RESOURCES)
     if asked.count != 1:
         raise SpecError(
-            f"there is one TensorBoard in a job, not {asked.count}", where=f"{TENSORBOARD} count"
+            f"there is one TensorBoard in a job, not {asked.count}",
+            where=f"groups.{TENSORBOARD}.count",
         )
     command = asked.command
     if command is None:
@@ -163,21 +168,3 @@ def _data_path(path: str | None, backend: str, base: Path) -> str | None:
     if path is None or backend != "local" or _URL.match(path):
         return path
     return path if os.path.isabs(path) else str(base / path)
-
-
-def _notes(spec: JobSpec, backend: str) -> list[str]:
-    members = {n: g.count for n, g in spec.groups.items() if n != TENSORBOARD}
-    host = _HOST_LENGTH.get(backend, _USUAL_HOST_LENGTH)
-    # "host:port," in DTF_…_HOSTS; TF_CONFIG has all groups but the evaluator, in quotes.
-    longest = max(members.values(), default=0) * (host + len(":65535,"))
-    if spec.framework is Framework.TENSORFLOW:
-        cluster = sum(count for name, count in members.items() if name != EVALUATOR)
-        longest = max(longest, cluster * (host + len('":65535", ')))
-    if longest < MAX_STRING:
-        return []
-    note = (
-        f"{sum(members.values())} hosts are more than fit in a variable of {MAX_STRING // 1024} "
-        "KiB: DTF_…_HOSTS and TF_CONFIG will be left out; programs find the cluster spec in "
-        "the file that YTF_CLUSTER_SPEC_FILE names"
-    )
-    return [note]

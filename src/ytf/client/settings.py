@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ytf.backends import NAMES
+from ytf.backends.local.home import Home
 from ytf.errors import SettingsError
 
 FILE = "ytf.toml"
@@ -55,8 +56,17 @@ class BackendChoice:
 
 def home(environ: Mapping[str, str] | None = None) -> Path:
     """``YTF_HOME``, or ``~/.ytf``: what is kept on the client's side."""
-    given = (os.environ if environ is None else environ).get("YTF_HOME")
-    return Path(given).absolute() if given else Path.home() / ".ytf"
+    return Home.of(environ).root
+
+
+def working_directory() -> Path:
+    """Where we are; ``SettingsError`` if that has been removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as exc:
+        raise SettingsError(
+            "the working directory does not exist any more", hint="cd to one that does"
+        ) from exc
 
 
 def load(
@@ -75,13 +85,14 @@ def load(
             values[key] = value
             sources[key] = source
 
-    for path in _files(environ, cwd or Path.cwd()):
-        merge(_read(path), str(path))
+    cwd = cwd or working_directory()
+    for path in _files(environ, cwd):
+        merge(_located(_read(path), path.parent), str(path))
     for key in KEYS:
         variable = f"YTF_{key.upper()}"
         # An empty variable is how a shell user says "not set".
         if environ.get(variable):
-            merge({key: environ[variable]}, f"the variable {variable}")
+            merge(_located({key: environ[variable]}, cwd), f"the variable {variable}")
     for key, given in (flags or {}).items():
         if given is not None:
             merge({key: given}, f"--{key}")
@@ -142,6 +153,14 @@ def _read(path: Path) -> dict[str, str]:
     except OSError as exc:
         raise SettingsError(f"cannot read {path}: {exc.strerror}") from exc
     return {key: _value(path, key, value) for key, value in table.items()}
+
+
+def _located(values: dict[str, str], folder: Path) -> dict[str, str]:
+    """The values with a path among them relative to where it is written, not to where we are."""
+    asked = values.get("env")
+    if asked is None or asked in ("node", "current"):
+        return values
+    return {**values, "env": str(folder / os.path.expanduser(asked))}
 
 
 def _value(path: Path, key: str, value: object) -> str:

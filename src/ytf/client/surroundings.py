@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ytf.backends.local.clients import client_directory, running
 from ytf.client.access import Access
 from ytf.client.uploads import Upload
 from ytf.errors import SettingsError
@@ -24,7 +24,7 @@ from ytf.starter.situation import ClusterSpec
 class Surroundings:
     """The environment of a program at the terminal, as a task's would be.
 
-    ``folder`` is a temporary directory for what a task has in its working
+    ``folder`` is a directory of its own for what a task has in its working
     directory: the cluster spec's file, and a link to the script whose path is
     one word for a shell.
     """
@@ -54,7 +54,8 @@ class Surroundings:
             "revision": spec.revision,
             "members": spec.members,
         }
-        self._spec_file.write_text(json.dumps(told), encoding="utf-8")
+        with running(self._access.job):
+            self._spec_file.write_text(json.dumps(told), encoding="utf-8")
         identity = Identity(
             self._config,
             attempt=attempt,
@@ -77,8 +78,8 @@ class Surroundings:
 @contextmanager
 def surroundings(access: Access, command: str, *, index: int) -> Iterator[Surroundings]:
     """A program's surroundings, for as long as it runs."""
-    with tempfile.TemporaryDirectory(prefix="ytf-client-") as folder:
-        yield Surroundings(access, command, index=index, folder=Path(folder))
+    with client_directory(access.master_file.parent) as folder:
+        yield Surroundings(access, command, index=index, folder=folder)
 
 
 def _config(access: Access, command: str, index: int) -> Config:

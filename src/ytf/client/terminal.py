@@ -6,15 +6,21 @@ can read the keyboard and Ctrl-C reaches them as it would any other program.
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from ytf.errors import InternalError
+from ytf.starter import threads
+from ytf.starter.descendants import descendants
 from ytf.starter.keeper import Command
 from ytf.starter.process import Exit, Program
+from ytf.starter.situation import Ended, ProgramChanged
 
 if TYPE_CHECKING:
     from ytf.starter.situation import Message
@@ -23,27 +29,41 @@ _INTERRUPTED = 128 + signal.SIGINT
 _LOOK_S = 5.0
 
 
-def run_program(command: Command) -> Exit:
-    """Run a program to its end at the terminal; nothing it started is left."""
+def run_program(command: Command, *, until: Callable[[], None], grace_s: float) -> Exit:
+    """Run a program at the terminal to its end, or to the return of ``until``.
+
+    ``until`` runs in a thread of its own, which is left behind if the program
+    ends first. Nothing the program started is alive on return, nor when an
+    interrupt passes through here.
+    """
     inbox: SimpleQueue[Message] = SimpleQueue()
+    over = threading.Event()
+
+    def wait_until() -> None:
+        until()
+        over.set()
+        inbox.put(ProgramChanged())
 
     def take(timeout_s: float) -> None:
         try:
-            inbox.get(timeout=timeout_s)
+            message = inbox.get(timeout=timeout_s)
         except Empty:
             return
+        if isinstance(message, Ended):
+            raise InternalError(message.reason)
 
     program = Program(command, None, inbox)
     try:
-        with ctrl_c_is_the_programs():
-            while program.exit is None:
+        with ctrl_c_is_the_programs(lambda: program):
+            threads.start("until", wait_until, inbox)
+            while program.exit is None and not over.is_set():
                 take(_LOOK_S)
     finally:
-        end_program(program, 0.0, take)
-    return program.exit
+        end = end_program(program, grace_s, take)
+    return end
 
 
-def end_program(program: Program, grace_s: float, take: Callable[[float], None]) -> None:
+def end_program(program: Program, grace_s: float, take: Callable[[float], None]) -> Exit:
     """SIGTERM, the grace period, SIGKILL; returns when all its processes are dead.
 
     ``take`` waits for the next message, at most so many seconds.
@@ -57,17 +77,48 @@ def end_program(program: Program, grace_s: float, take: Callable[[float], None])
         program.end_now()
     while program.exit is None:
         take(_LOOK_S)
+    return program.exit
 
 
 @contextmanager
-def ctrl_c_is_the_programs() -> Iterator[None]:
-    """While a program is in the foreground, Ctrl-C is for it: it may well go on."""
+def ctrl_c_is_the_programs(program: Callable[[], Program | None]) -> Iterator[None]:
+    """While a program is in the foreground, Ctrl-C is for it: it may well go on.
+
+    A terminal sends it to the program as well as to us; a SIGINT that comes in
+    another way is passed on.
+    """
+
+    def arrive(number: int, frame: object) -> None:
+        running = program()
+        if running is not None and not _in_foreground():
+            _interrupt(running)
+
     # A handler, not SIG_IGN, which the program would inherit.
-    old = signal.signal(signal.SIGINT, lambda *_: None)
+    old = signal.signal(signal.SIGINT, arrive)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, old)
+
+
+def _in_foreground() -> bool:
+    """Whether we are of the processes that a terminal's Ctrl-C is for."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    finally:
+        os.close(terminal)
+
+
+def _interrupt(program: Program) -> None:
+    """SIGINT to those of the program's processes that a terminal would send it to."""
+    for pid in descendants(program.keeper):
+        with suppress(ProcessLookupError):
+            if os.getpgid(pid) == os.getpgrp():
+                os.kill(pid, signal.SIGINT)
 
 
 def died_of_ctrl_c(end: Exit) -> bool:

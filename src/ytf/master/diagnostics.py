@@ -45,13 +45,12 @@ def failure_text(failure: Failure, note: str = "") -> str:
     """The first cause: which task, where, how, its last words, and what to do."""
     where = failure.node or failure.host
     place = f" on {where}" if where else ""
-    attempt = f" (attempt {failure.attempt})" if failure.attempt > 1 else ""
+    attempt = f", attempt {failure.attempt}," if failure.attempt > 1 else ""
     how = ending(failure.exit_code, failure.signal)
     if failure.infrastructure and how == "ended":
         how = "was lost"
-    if failure.reason:
-        how = f"{how}: {failure.reason}"
-    parts = [f"{failure.task}{attempt}{place} {how}."]
+    why = f": {failure.reason}" if failure.reason else ""
+    parts = [f"{failure.task}{attempt} {how}{place}{why}."]
     if failure.tail.strip():
         lines = "\n".join(f"  | {line}" for line in failure.tail.rstrip().splitlines())
         parts.append(f"Last lines of its stderr:\n{lines}")

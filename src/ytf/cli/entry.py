@@ -1,0 +1,47 @@
+"""Where the two commands begin and end: Ctrl-C is quiet also while Python is still loading.
+
+Imports as little as it can, since what is imported before :func:`_run` is not covered.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_INTERRUPTED = 130
+
+
+def ytf() -> int:
+    """The entry point of ``ytf``; its exit code."""
+
+    def load() -> Callable[[], int]:
+        from ytf.cli.main import main
+
+        return main
+
+    return _run(load)
+
+
+def ytf_submit() -> int:
+    """The entry point of ``ytf-submit``; its exit code."""
+
+    def load() -> Callable[[], int]:
+        from ytf.cli.submit import main
+
+        return main
+
+    return _run(load)
+
+
+def _run(load: Callable[[], Callable[[], int]]) -> int:
+    """Before and after the command itself there is nothing to undo: leave at once."""
+    ours = signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+    main = load()
+    leave = signal.signal(signal.SIGINT, ours)
+    code = main()
+    signal.signal(signal.SIGINT, leave)
+    return code
