@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.cluster"]
+
 settings.register_profile(
     "specs",
     deadline=None,

@@ -1,0 +1,191 @@
+"""The daemons of one cluster as processes: who runs, who should, what they last said."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from ytf.testing.hadoop import probes, processes
+from ytf.testing.hadoop.daemons import (
+    DATA_NODE,
+    NODE_MANAGER,
+    RESOURCE_MANAGER,
+    ZOOKEEPER,
+    Daemon,
+    Kind,
+)
+from ytf.testing.hadoop.errors import ClusterError
+from ytf.testing.hadoop.jvm import Jvm
+from ytf.testing.hadoop.layout import Layout
+from ytf.testing.hadoop.record import Record
+
+GRACE_S = 10.0
+_POLL_S = 0.1
+_LAST_LINES = 15
+
+
+class Fleet:
+    """Starts, ends and watches daemons by name. Knows nothing of when a cluster is ready."""
+
+    def __init__(self, layout: Layout, record: Record) -> None:
+        self.layout = layout
+        self.record = record
+        # Whose silence is no failure: those that do not run, or were ended on purpose.
+        self._resting = {name for name in record.daemons if self.pid(name) is None}
+
+    def daemon(self, name: str) -> Daemon:
+        """Raises ``ClusterError`` for a name that is none."""
+        daemons = self.record.daemons
+        if name not in daemons:
+            raise ClusterError(f"there is no daemon {name}", hint=f"there are {', '.join(daemons)}")
+        return daemons[name]
+
+    def of_kind(self, kind: Kind) -> list[Daemon]:
+        """Every daemon of a kind."""
+        return [daemon for daemon in self.record.daemons.values() if daemon.kind is kind]
+
+    def pid(self, name: str) -> int | None:
+        """The process of a daemon, None if it does not run."""
+        return processes.live_pid(self.layout.pid(self.daemon(name).name))
+
+    def spawn(self, name: str, jvm: Jvm) -> None:
+        """Start a daemon; it is expected to live from now on."""
+        daemon = self.daemon(name)
+        conf = self.layout.conf(name)
+        arguments = [str(conf / "zoo.cfg")] if daemon.kind is ZOOKEEPER else []
+        pid = processes.spawn(
+            jvm.command(conf, daemon.kind.main_class, *arguments),
+            cwd=self.layout.logs,
+            log=self.layout.log(name),
+            environ=jvm.environ(),
+        )
+        processes.write_pid(self.layout.pid(name), pid)
+        self._resting.discard(name)
+
+    def format(self, jvm: Jvm) -> None:
+        """Make the NameNode's empty file system."""
+        command = jvm.command(
+            self.layout.conf("nn"), self.daemon("nn").kind.main_class, "-format", "-nonInteractive"
+        )
+        with self.layout.log("nn").open("ab") as log:
+            done = subprocess.run(
+                command,
+                cwd=self.layout.logs,
+                env=jvm.environ(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                check=False,
+            )
+        if done.returncode != 0:
+            raise self.failure("nn", f"could not format HDFS (exit code {done.returncode})")
+
+    def kill(self, name: str, number: signal.Signals) -> None:
+        """Send a signal; returns when the daemon is over, if the signal is a deadly one."""
+        pid = self.pid(name)
+        if pid is None:
+            raise ClusterError(f"{name} does not run")
+        if number not in (signal.SIGKILL, signal.SIGTERM):
+            processes.kill([pid], number)
+            return
+        self._resting.add(name)
+        processes.kill([pid], number)
+        self.wait(lambda: self.pid(name) is None, f"{name} to end", GRACE_S)
+
+    def end(self, names: Iterable[str]) -> None:
+        """End daemons in good order: SIGTERM, and SIGKILL after a grace."""
+        names = list(names)
+        self._resting.update(names)
+        processes.end([self.layout.pid(name) for name in names], GRACE_S)
+
+    def end_all(self) -> None:
+        """No daemon and no container is left when it returns."""
+        # NodeManagers first: they end their containers, and say good-bye to the
+        # ResourceManager, for which they would wait if it were gone.
+        self.end(daemon.name for daemon in self.of_kind(NODE_MANAGER))
+        self.end(self.record.daemons)
+        processes.kill_all_of(self.layout.root)
+
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float) -> None:
+        """Return when ``condition`` holds; a daemon that cannot be asked makes it false.
+
+        Raises ``ClusterError`` at the deadline, or when a daemon ends meanwhile
+        that should live.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not holds(condition):
+            self._check_alive()
+            if time.monotonic() >= deadline:
+                raise ClusterError(
+                    f"waited {timeout_s:.0f} s in vain for {what}",
+                    hint=f"the daemons' logs are in {self.layout.logs}",
+                )
+            time.sleep(_POLL_S)
+
+    def log_tail(self, name: str, lines: int = _LAST_LINES) -> str:
+        """The last lines of a daemon's log, without the frames of stack traces."""
+        log = self.layout.log(name)
+        text = log.read_text(errors="replace") if log.exists() else ""
+        telling = [line for line in text.splitlines() if not line.startswith("\t")]
+        return "\n".join(telling[-lines:])
+
+    def failure(self, name: str, what: str) -> ClusterError:
+        """The error of a daemon that did not do its part."""
+        return ClusterError(
+            f"{self.daemon(name).kind.title} {name} {what}; the last lines of its log:\n"
+            f"{self.log_tail(name)}",
+            hint=f"all of it is in {self.layout.log(name)}",
+        )
+
+    def active_rm(self) -> Daemon | None:
+        """The ResourceManager that serves."""
+        for rm in self.of_kind(RESOURCE_MANAGER):
+            if self.pid(rm.name) is not None and holds(partial(probes.is_active, rm)):
+                return rm
+        return None
+
+    def running_nodes(self) -> list[str]:
+        """The ids of the nodes that run, as YARN names them; none without a ResourceManager."""
+        rm = self.active_rm()
+        return list(probes.running_nodes(rm)) if rm is not None else []
+
+    def serves(self, name: str) -> bool:
+        """Whether a daemon does what it is for."""
+        daemon = self.daemon(name)
+        if daemon.kind is ZOOKEEPER:
+            return probes.zookeeper_serves(daemon)
+        if daemon.kind is NODE_MANAGER:
+            return self._is_registered(daemon)
+        if daemon.kind is RESOURCE_MANAGER:
+            return probes.get_json(daemon, "/ws/v1/cluster/info") is not None
+        if daemon.kind is DATA_NODE and not probes.is_registered(daemon):
+            return False
+        return probes.hdfs_is_writable(self.daemon("nn"))
+
+    def _is_registered(self, node: Daemon) -> bool:
+        """Whether the ResourceManager has heard of this very process of a NodeManager."""
+        rm = self.active_rm()
+        if rm is None:
+            return False
+        started = self.layout.pid(node.name).stat().st_mtime
+        port = node.ports["rpc"]
+        return any(
+            name.endswith(f":{port}") and healthy >= started
+            for name, healthy in probes.running_nodes(rm).items()
+        )
+
+    def _check_alive(self) -> None:
+        for name in self.record.daemons:
+            if name not in self._resting and self.pid(name) is None:
+                raise self.failure(name, "ended")
+
+
+def holds(condition: Callable[[], bool]) -> bool:
+    """Whether a condition is true; it is not where a daemon cannot be asked."""
+    try:
+        return condition()
+    except probes.UNREACHABLE:
+        return False
