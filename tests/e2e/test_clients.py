@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+from pathlib import Path
 
-from tests.e2e.harness import FOREVER, HERE, HOLD, Job, Ytf, states
+import pytest
+
+from tests.e2e.harness import FOREVER, HERE, HOLD, Job, Ytf, kill, states, wait_dead
 
 NONE = ("--framework", "none")
 
@@ -63,3 +67,37 @@ def test_a_client_whose_job_is_killed_goes_too(ytf: Ytf) -> None:
     assert running.returncode == 1
     assert "KILLED" in errors
     job.end("KILLED")
+
+
+@pytest.mark.parametrize(
+    ("how", "signum"),
+    [
+        ("--client", signal.SIGKILL),
+        ("--client", signal.SIGHUP),
+        ("attach", signal.SIGKILL),
+        ("attach", signal.SIGTERM),
+    ],
+)
+def test_a_client_that_is_ended_leaves_nothing(
+    ytf: Ytf, tmp_path: Path, how: str, signum: signal.Signals
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    ytf.env["TMPDIR"] = str(temporary)
+    program = f'echo $$ > "$GATE/client.new"; mv "$GATE/client.new" "$GATE/client"; {FOREVER}'
+    if how == "attach":
+        job = ytf.submit("worker:1", HERE + FOREVER)
+        job.wait_running("worker:0")
+        running = ytf.start("ytf", "attach", job.id, program)
+    else:
+        words = ("-r", "worker:1", "--client", "--client_command", program)
+        running = ytf.start("ytf-submit", *NONE, *words, HERE + FOREVER)
+        assert running.stdout is not None
+        job = Job(ytf, running.stdout.readline().strip())
+    client = int(ytf.told("client"))
+    assert len(list(temporary.iterdir())) == 1, "the home's path is not one word for a shell"
+    kill(running.pid, signum=signum)
+    running.communicate(timeout=20)
+    wait_dead(client)
+    ytf.run("ytf", "kill", job.id)
+    assert list(temporary.iterdir()) == []

@@ -107,7 +107,7 @@ def test_a_command_that_is_not_there(ytf: Ytf) -> None:
     status = ytf.submit("worker:2", "trian.py --steps 3").end("FAILED")
     assert "exited with code 127" in status.diagnostics
     assert "trian.py" in status.diagnostics
-    assert "Hint: the command was not found" in status.diagnostics
+    assert "hint: the command was not found" in status.diagnostics
 
 
 def test_a_starter_that_never_reports(ytf: Ytf, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_killed_program_is_named(ytf: Ytf, victim: str) -> None:
 
 
 def test_a_killed_starter_takes_its_program_with_it(ytf: Ytf) -> None:
-    job = ytf.submit("worker:2", HERE + "sleep 1000 & " + FOREVER)
+    job = ytf.submit("worker:2", "echo last words >&2; " + HERE + "sleep 1000 & " + FOREVER)
     job.wait_running("worker:0", "worker:1")
     container = job.container("worker:1")
     assert len(container) >= 4, "starter, keeper, shell, sleep"
@@ -32,6 +32,7 @@ def test_a_killed_starter_takes_its_program_with_it(ytf: Ytf) -> None:
     wait_dead(*container)
     assert status.diagnostics.startswith("worker:1 was ended by SIGKILL")
     assert "container ended before the end of its program was reported" in status.diagnostics
+    assert "  | last words" in status.diagnostics
     assert states(status) == {"worker:0": "KILLED", "worker:1": "FAILED"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import getpass
 import json
 import os
 import signal
@@ -22,6 +23,11 @@ from tests.e2e.harness import (
     task,
     wait_dead,
 )
+from ytf.backends.local import ending
+from ytf.backends.local.handle import LocalJob
+from ytf.backends.local.home import Home
+from ytf.errors import UnreachableError
+from ytf.specs.names import JobId
 from ytf.testing.waiting import eventually
 
 TASKS = ("ps:0", "worker:0", "worker:1")
@@ -185,6 +191,27 @@ def test_everything_killed_at_once(ytf: Ytf, job: Job) -> None:
     assert [(e["id"], e["state"]) for e in json.loads(listed.stdout)] == [(job.id, "FAILED")]
     assert job.id in listed.stderr, "it is told that the job was found dead"
     assert not job.staging.exists()
+
+
+@pytest.mark.parametrize("also", ["only the master", "the node as well"])
+def test_a_kill_needs_no_master_that_answers(
+    ytf: Ytf, job: Job, also: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everyone, node, master = job.pids(), job.node(), job.master()
+    kill(master, signum=signal.SIGSTOP)
+    if also == "the node as well":
+        kill(node, signum=signal.SIGSTOP)
+        monkeypatch.setattr(ending, "_NODE_S", 1.0)
+    # In this process, for the command's own patience is longer than a test's.
+    handle = LocalJob(Home(ytf.home), JobId(job.id), patience_s=0.5)
+    with pytest.raises(UnreachableError):
+        handle.status()
+    handle.kill("asked for")
+    status = job.end("KILLED")
+    assert status.diagnostics.startswith(f"Killed by {getpass.getuser()}: asked for")
+    assert "its master did not answer" in status.diagnostics
+    assert set(states(status).values()) == {"LOST"}
+    wait_dead(*everyone)
 
 
 def test_a_node_told_to_go_goes_in_order(ytf: Ytf, job: Job) -> None:

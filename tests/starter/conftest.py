@@ -52,7 +52,8 @@ class RunningStarter:
         group = str(settings.pop("group", "worker"))
         index = str(settings.pop("index", 0))
         extra = settings.pop("environ", {})
-        python = str(settings.pop("python", PYTHON))
+        argv = settings.pop("argv", command(str(settings.pop("python", PYTHON))))
+        assert isinstance(argv, list)
         given: dict[str, object] = {
             "job": "local_1",
             "container": "c1",
@@ -84,7 +85,7 @@ class RunningStarter:
         env.update(extra)
         self._log = (folder / "starter.log").open("ab")
         self.process = subprocess.Popen(
-            command(python),
+            argv,
             env=env,
             cwd=self.cwd,
             stdin=subprocess.DEVNULL,

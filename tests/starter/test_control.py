@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ def starter(master: FakeMaster, start: Callable[..., RunningStarter]) -> Running
 @pytest.fixture
 def control(master: FakeMaster, starter: RunningStarter) -> Iterator[Channel]:
     address = master.expect("register", 0)["control"]
-    with closing(Channel(f"http://{address}", Signer(SECRET), "client/7")) as channel:
+    with closing(Channel(f"http://{address}", Signer(SECRET), "client/7/c1")) as channel:
         yield channel
 
 
@@ -80,7 +80,7 @@ def test_an_unknown_path(control: Channel) -> None:
 def test_a_wrong_secret_is_refused(master: FakeMaster, starter: RunningStarter) -> None:
     url = "http://" + master.expect("register", 0)["control"]
     with (
-        closing(Channel(url, Signer(b"wrong"), "client/8")) as channel,
+        closing(Channel(url, Signer(b"wrong"), "client/8/c1")) as channel,
         pytest.raises(SignatureRefusedError),
     ):
         channel.call("POST", "/control/v1/signal", b'{"signal": 9}')
@@ -91,9 +91,9 @@ def test_a_replayed_request_is_refused(master: FakeMaster, starter: RunningStart
     host, _, port = master.expect("register", 0)["control"].rpartition(":")
     signer = Signer(SECRET)
     digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    signature = signer.request("GET", "/control/v1/stacks", "client/9", 5, digest)
+    signature = signer.request("GET", "/control/v1/stacks", "client/9/c1", 5, digest)
     request = (
-        f"GET /control/v1/stacks HTTP/1.1\r\nYtf-Auth: client/9 5 {signature}\r\n\r\n".encode()
+        f"GET /control/v1/stacks HTTP/1.1\r\nYtf-Auth: client/9/c1 5 {signature}\r\n\r\n".encode()
     )
     statuses = []
     for _ in range(2):
@@ -101,6 +101,35 @@ def test_a_replayed_request_is_refused(master: FakeMaster, starter: RunningStart
             sock.sendall(request)
             statuses.append(sock.recv(100)[:12])
     assert statuses == [b"HTTP/1.1 200", b"HTTP/1.1 401"]
+
+
+@pytest.mark.parametrize("actor", ["client/9", "client/9/c2", "master", "client/9/c1/", "c1x"])
+def test_a_request_to_another_starter_is_refused(
+    master: FakeMaster, starter: RunningStarter, actor: str
+) -> None:
+    url = "http://" + master.expect("register", 0)["control"]
+    with (
+        closing(Channel(url, Signer(SECRET), actor)) as channel,
+        pytest.raises(SignatureRefusedError),
+    ):
+        channel.call("POST", "/control/v1/signal", b'{"signal": 9}')
+    assert starter.process.poll() is None
+
+
+def test_it_listens_where_the_node_said(master: FakeMaster, starter: RunningStarter) -> None:
+    _, _, port = master.expect("register", 0)["control"].rpartition(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", int(port)), 5).close()
+
+
+def test_callers_that_say_nothing_keep_nobody_waiting(control: Channel) -> None:
+    host, _, port = control.url.removeprefix("http://").rpartition(":")
+    with ExitStack() as silent:
+        for beginning in [b"", b"GET /control/v1/st"] * 8:
+            sock = silent.enter_context(socket.create_connection((host, int(port)), 5))
+            sock.sendall(beginning)
+        # Far less than they would be waited for.
+        assert control.call("GET", "/control/v1/stacks", timeout_s=5.0).status == 200
 
 
 @pytest.mark.parametrize(
@@ -123,7 +152,7 @@ def test_without_a_program_there_is_nothing_to_signal(
     master.meet()
     master.expect("exited", 0)
     url = "http://" + master.expect("register", 0)["control"]
-    with closing(Channel(url, Signer(SECRET), "client/7")) as channel:
+    with closing(Channel(url, Signer(SECRET), "client/7/c1")) as channel:
         answer = channel.call("POST", "/control/v1/signal", json.dumps({"signal": 15}).encode())
         assert (answer.status, answer.error()) == (404, "no program of worker:0 is running")
         assert channel.call("GET", "/control/v1/stacks").status == 404

@@ -100,6 +100,21 @@ def test_none_is_none(take: Callable[[str], Port]) -> None:
     assert take("none").number is None
 
 
-def test_a_listener_is_reached_over_ipv4() -> None:
-    with listen() as sock, socket.create_connection(("127.0.0.1", sock.getsockname()[1]), 5):
+@pytest.mark.parametrize("host", [None, "127.0.0.1", "a-name-nobody-knows.invalid"])
+def test_a_listener_is_reached_over_ipv4(host: str | None) -> None:
+    with listen(host) as sock, socket.create_connection(("127.0.0.1", sock.getsockname()[1]), 5):
         sock.accept()[0].close()
+
+
+def test_a_listener_of_one_address_is_not_reached_at_another() -> None:
+    with (
+        listen("127.0.0.1") as sock,
+        pytest.raises(ConnectionRefusedError),
+        socket.create_connection(("127.0.0.2", sock.getsockname()[1]), 5),
+    ):
+        pass
+
+
+def test_an_address_that_is_not_ours_is_refused() -> None:
+    with pytest.raises(OSError, match="assign"):
+        listen("192.0.2.1")

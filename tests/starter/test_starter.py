@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,8 +16,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.starter.conftest import PATIENCE_S, SECRET, RunningStarter, eventually, is_alive
+from tests.starter.conftest import (
+    PATIENCE_S,
+    PYTHON,
+    SECRET,
+    RunningStarter,
+    eventually,
+    is_alive,
+)
 from tests.starter.fake_master import FakeMaster
+from ytf.master.announce import announce
+from ytf.specs.names import ContainerId
 from ytf.starter.auth import Signer
 from ytf.starter.bootstrap import command
 from ytf.starter.descendants import descendants
@@ -339,7 +349,7 @@ def test_a_new_master_introduces_itself(master: FakeMaster, start: Start) -> Non
     master.close()
     with (
         closing(FakeMaster(SECRET)) as second,
-        closing(Channel(url, Signer(SECRET), "master")) as control,
+        closing(Channel(url, Signer(SECRET), "master/c1")) as control,
     ):
         for new, attempt in [(second.url, 2), ("http://127.0.0.1:9", 1)]:  # the latter is late
             body = json.dumps({"url": new, "attempt": attempt}).encode()
@@ -358,13 +368,54 @@ def test_a_master_that_hangs_is_left_for_the_one_that_introduces_itself(
     master.wait_for(lambda: master.polls, "a poll")
     with (
         closing(FakeMaster(SECRET)) as second,
-        closing(Channel(url, Signer(SECRET), "master")) as control,
+        closing(Channel(url, Signer(SECRET), "master/c1")) as control,
     ):
         body = json.dumps({"url": second.url, "attempt": 2}).encode()
         assert control.call("POST", "/control/v1/master", body).status == 200
         second.wait_for(lambda: second.polls, "polls at the new master")
         second.order(stop=True)
         assert starter.wait() == 0
+
+
+def test_our_own_master_introduces_itself_to_each_by_name(master: FakeMaster, start: Start) -> None:
+    starter = start("true", container="c7")
+    control = master.expect("register", 0)["control"]
+    master.close()
+    with closing(FakeMaster(SECRET)) as second:
+        known = [(ContainerId("gone"), "127.0.0.1:9"), (ContainerId("c7"), control)]
+        asyncio.run(announce(known, second.url, 2, SECRET))
+        second.wait_for(lambda: second.polls, "polls at the new master")
+        second.order(stop=True)
+        assert starter.wait() == 0
+
+
+BROKEN = {
+    "before it begins": "import ytf.starter.config as c; c.Config.secret = lambda self: 1 / 0",
+    "at the rendezvous": "import ytf.starter.starter as s; s.HOOKS = (lambda *_: 1 / 0,)",
+    "beside the program": (
+        "import ytf.starter.attempt as a; a.say = lambda text: 'runs as' in text and 1 / 0"
+    ),
+}
+
+
+@pytest.mark.parametrize("where", BROKEN)
+def test_a_bug_of_ours_is_told_in_one_line_and_leaves_nothing(
+    master: FakeMaster, start: Start, where: str
+) -> None:
+    *words, code = command(PYTHON)
+    prepare, run, main = code.rpartition("from ytf.starter.__main__")
+    broken = f"{prepare}\n{BROKEN[where]}\n{run}{main}"
+    starter = start("trap '' TERM; echo $$ > pid; sleep 1000", argv=[*words, broken])
+    if where == "beside the program":
+        master.meet()
+    assert starter.wait() == 70
+    assert starter.processes() == []
+    lines = starter.log.read_text().splitlines()
+    assert len([line for line in lines if "a bug in ytf, please report it" in line]) == 1
+    assert "ZeroDivisionError" in lines[-1]
+    assert "Traceback" not in lines[-1]
+    pid = starter.cwd / "pid"
+    assert not (pid.exists() and pid.read_text() and is_alive(int(pid.read_text())))
 
 
 def test_an_orphan_gives_up(master: FakeMaster, start: Start) -> None:

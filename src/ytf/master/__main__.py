@@ -8,17 +8,12 @@ import os
 import sys
 from pathlib import Path
 
-import msgspec
-
-from ytf.backends.local.containers import LocalContainers
 from ytf.errors import YtfError
 from ytf.master.announce import announce
 from ytf.master.journal import FencedError, Journal
+from ytf.master.premises import Premises
 from ytf.master.service import Master, log
-from ytf.master.view import JobInfo
 from ytf.registry.rest import RestRegistry
-from ytf.specs import codec
-from ytf.storage.blobs import LocalBlobs
 from ytf.web.http import HttpServer
 from ytf.web.jobapi import JobApi
 from ytf.web.signing import Gatekeeper
@@ -26,15 +21,10 @@ from ytf.web.signing import Gatekeeper
 
 def main(argv: list[str] | None = None) -> int:
     """Run a master; 0 when the job was brought to its end, 3 when another master took over."""
-    parser = argparse.ArgumentParser(prog="ytf.master", allow_abbrev=False)
-    parser.add_argument("--backend", choices=["local"], required=True)
-    parser.add_argument("--job-dir", type=Path, required=True)
-    parser.add_argument("--attempt", type=int, required=True)
-    parser.add_argument("--bury", metavar="REASON")
-    options = parser.parse_args(argv)
+    options = _options(argv)
     ready = _Ready.of(os.environ.pop("YTF_READY_FD", None))
     try:
-        asyncio.run(serve(options.job_dir, options.attempt, options.bury, ready))
+        asyncio.run(_run(options, ready))
     except FencedError as error:
         log(f"{error}")
         return 3
@@ -45,31 +35,58 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-async def serve(job_dir: Path, attempt: int, bury: str | None, ready: _Ready) -> None:
-    """Be the master of the job staged in ``job_dir`` until it is over."""
-    spec = codec.from_json((job_dir / "spec.json").read_bytes())
-    info = msgspec.json.decode((job_dir / "job.json").read_bytes(), type=JobInfo)
-    secret = (job_dir / "secret").read_bytes()
-    journal = await Journal.open(LocalBlobs(job_dir / "journal"), attempt, patience_s=1.0)
-    server = HttpServer(Gatekeeper(secret))
-    url = f"http://127.0.0.1:{await server.listen('127.0.0.1')}"
-    backend = LocalContainers(job_dir)
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="ytf.master", allow_abbrev=False)
+    parser.add_argument("--backend", choices=["local", "yarn"], required=True)
+    local = parser.add_argument_group("local")
+    local.add_argument("--job-dir", type=Path)
+    local.add_argument("--attempt", type=int)
+    local.add_argument("--bury", metavar="REASON")
+    yarn = parser.add_argument_group("yarn")
+    yarn.add_argument("--staging", metavar="URL")
+    options = parser.parse_args(argv)
+    if options.backend == "local" and (options.job_dir is None or options.attempt is None):
+        parser.error("--backend local needs --job-dir and --attempt")
+    if options.backend == "yarn" and options.staging is None:
+        parser.error("--backend yarn needs --staging")
+    return options
+
+
+async def _run(options: argparse.Namespace, ready: _Ready) -> None:
+    # Each backend's own code is loaded by its own masters only.
+    if options.backend == "local":
+        from ytf.backends.local import premises as local
+
+        await serve(local.premises(options.job_dir, options.attempt), options.bury, ready)
+    else:
+        from ytf.backends.yarn import premises as yarn
+
+        await serve(await yarn.premises(options.staging), None, ready)
+
+
+async def serve(job: Premises, bury: str | None, ready: _Ready) -> None:
+    """Be the master of a job until it is over."""
+    attempt = job.attempt
+    journal = await Journal.open(job.journal, attempt, patience_s=job.journal_patience_s)
+    server = HttpServer(Gatekeeper(job.secret))
+    url = f"http://{job.host}:{await server.listen(job.interface)}"
+    backend = job.backend
     # A poll is a heartbeat: it must come back well before the starter counts as silent.
-    hold_s = min(5.0, spec.timeouts.heartbeat_s / 3)
+    hold_s = min(5.0, job.spec.timeouts.heartbeat_s / 3)
     registry = RestRegistry(server, attempt=attempt, hold_s=hold_s)
     master = Master(
-        spec=spec, info=info, url=url, journal=journal, backend=backend, registry=registry
+        spec=job.spec, info=job.info, url=url, journal=journal, backend=backend, registry=registry
     )
     api = JobApi(server, master)
     await master.recover()
     await backend.start(attempt, url)
     ready.say("ready")
-    log(f"attempt {attempt} of {info.id} at {url}")
-    telling = asyncio.create_task(announce(master.starters(), url, attempt, secret))
-    await master.run(bury)
+    log(f"attempt {attempt} of {job.info.id} at {url}")
+    telling = asyncio.create_task(announce(master.starters(), url, attempt, job.secret))
+    await master.run(bury, job.killed)
     telling.cancel()
     await backend.finish(master.record())
-    log(f"{info.id} is over: {master.status().state.value}")
+    log(f"{job.info.id} is over: {master.status().state.value}")
     master.tell_end()
     api.close()
     await registry.close()

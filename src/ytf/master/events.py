@@ -201,5 +201,6 @@ BackendEvent = (
     | ContainersRecovered
     | NodeLost
     | BackendGone
+    | KillRequested
 )
 """What a backend may tell the master."""

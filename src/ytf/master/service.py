@@ -130,10 +130,10 @@ class Master:
         """All that stays of the job."""
         return self._view.record()
 
-    def starters(self) -> list[str]:
-        """Where the starters of the job's containers listen."""
-        containers = self._machine.memory.containers.values()
-        return [c.control for c in containers if c.control is not None]
+    def starters(self) -> list[tuple[ContainerId, str]]:
+        """The containers whose starters listen, and where."""
+        containers = self._machine.memory.containers.items()
+        return [(name, c.control) for name, c in containers if c.control is not None]
 
     def tell_end(self) -> None:
         """Let clients who wait know that the job is over; its record is kept by now."""
@@ -164,12 +164,15 @@ class Master:
             if order is not None:
                 self._registry.order(container, order)
 
-    async def run(self, bury: str | None = None) -> None:
+    async def run(self, bury: str | None = None, killed: KillRequested | None = None) -> None:
         """From taking over until the job is over and nothing of it runs.
 
-        ``bury``: the backend is known to be gone for good, and why.
+        ``bury``: the backend is known to be gone for good, and why. ``killed``:
+        somebody wants the job's end and could tell no earlier master.
         """
         self._post(MasterStarted(attempt=self._journal.attempt))
+        if killed is not None:
+            self._post(killed)
         if bury is not None:
             self._post(BackendGone(reason=bury))
         for command in self._machine.resume():

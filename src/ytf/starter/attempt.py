@@ -98,7 +98,10 @@ def make_environment(starter: Starter, attempt: Attempt) -> None:
         port_is_held=starter.port.is_held,
         spec_file=starter.spec_file.path,
     )
-    attempt.env = environment(container_environment(), identity, spec.members)
+    inherited = starter.config.inherited
+    if inherited is None:
+        inherited = container_environment()
+    attempt.env = environment(inherited, identity, spec.members)
     try:
         starter.spec_file.write(spec)
     except OSError as exc:
@@ -128,10 +131,11 @@ def run(starter: Starter, attempt: Attempt) -> None:
 
 
 def _command(starter: Starter, attempt: Attempt) -> Tuple[Command, Optional[Logs]]:
-    argv = shell_command(starter.config.program, attempt.env)
-    if starter.config.log_dir is None:
+    config = starter.config
+    argv = shell_command(config.program, attempt.env)
+    if config.log_dir is None:
         return Command(argv, attempt.env, None), None
-    logs = Logs(starter.config.log_dir, attempt.number, starter.config.log_limit_mb)
+    logs = Logs(config.log_dir, attempt.number, config.log_limit_mb, config.log_prefix)
     return Command(argv, attempt.env, logs.open()), logs
 
 
@@ -142,6 +146,8 @@ def report_exit(starter: Starter, attempt: Attempt) -> None:
     tail = ""
     if starter.logs is not None and not end.reason:
         tail = starter.logs.tail()
+    # Every process of the program is dead: whoever has the port now is a stranger.
+    port_taken = end.exit_code != 0 and starter.port.is_taken()
     say(
         "the program of attempt %d ended: exit code %s, signal %s%s"
         % (attempt.number, end.exit_code, end.signal, end.reason and ", " + end.reason)
@@ -154,6 +160,7 @@ def report_exit(starter: Starter, attempt: Attempt) -> None:
         ended_at=end.ended_at,
         tail=tail,
         reason=end.reason,
+        port_taken=port_taken,
     )
 
 

@@ -26,17 +26,23 @@ class Config:
     """Who this starter is and how it behaves. Read once, never changed.
 
     ``log_dir`` None: the program uses the starter's own stdin, stdout and
-    stderr, in its session, as a client at a terminal wants.
+    stderr, in its session, as a client at a terminal wants. ``log_prefix`` None:
+    each attempt's logs are in a directory of their own. ``inherited`` are the
+    variables that the program starts from, None: those of this very process.
     """
 
     __slots__ = (
         "attempt", "container", "generation", "grace_s", "group", "heartbeat_s", "host", "index",
-        "job", "log_dir", "log_limit_mb", "master", "master_file", "orphan_s", "parent", "port",
-        "program", "rendezvous", "secret_file", "variables",
+        "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
+        "master_file", "orphan_s", "parent", "port", "program", "rendezvous", "secret_file",
+        "variables",
     )  # fmt: skip
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], inherited: Optional[Dict[bytes, bytes]] = None
+    ) -> None:
         given = _Given(environ)
+        self.inherited = inherited
         self.program = given.variable("DTF_TASK_PROGRAM")
         self.group = given.variable("DTF_TASK_JOB_NAME")
         self.index = given.task_index()
@@ -49,6 +55,7 @@ class Config:
         self.secret_file = given.text("secret_file")
         self.host = given.maybe_text("host")
         self.log_dir = given.maybe_text("log_dir")
+        self.log_prefix = given.maybe_text("log_prefix")
         self.port = given.one_of("port", (HOLD, RELEASE, NONE))
         self.rendezvous = given.flag("rendezvous", True)
         self.variables = given.one_of("variables", (TENSORFLOW, NONE))

@@ -8,7 +8,7 @@ from ytf.starter.log import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Tuple
+    from typing import List, Optional, Tuple
 
 STREAMS = ("stdout", "stderr")
 TAIL_BYTES = 4096
@@ -19,19 +19,27 @@ _MB = 1024 * 1024
 class Logs:
     """One attempt's log files, ``<log_dir>/<attempt>/stdout`` and ``stderr``.
 
+    With a ``prefix``, ``<log_dir>/<prefix>.<attempt>.stdout``: YARN keeps no
+    directories, and the name has to tell whose log it is.
+
     Whoever writes appends (O_APPEND), so a file can be cut under its writers.
     Of a stream over half the limit, what is there becomes ``stdout.1`` in
     place of an older such piece, and ``stdout`` begins anew.
     """
 
-    def __init__(self, log_dir: str, attempt: int, limit_mb: float) -> None:
-        self._dir = os.path.join(log_dir, str(attempt))
+    def __init__(
+        self, log_dir: str, attempt: int, limit_mb: float, prefix: Optional[str] = None
+    ) -> None:
+        if prefix is None:
+            self._dir, self._name = os.path.join(log_dir, str(attempt)), "%s"
+        else:
+            self._dir, self._name = log_dir, "%s.%d.%%s" % (prefix.replace("%", "%%"), attempt)
         self._piece = max(int(limit_mb * _MB) // 2, 1)
         self._capped = list(STREAMS)
 
     def path(self, stream: str) -> str:
         """Where a stream's newest part is."""
-        return os.path.join(self._dir, stream)
+        return os.path.join(self._dir, self._name % stream)
 
     def open(self) -> List[int]:
         """Descriptors for the program's stdout and stderr. Raises ``OSError``."""

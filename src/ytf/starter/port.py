@@ -61,6 +61,17 @@ class Port:
         # with connections still in TIME_WAIT does not count as free.
         return None if self.number is None else _bound_if_free(self.number)
 
+    def is_taken(self) -> bool:
+        """Whether somebody else has the port that was released for the program."""
+        if self.number is None or self._sock is not None:
+            return False
+        # With SO_REUSEADDR: connections of the dead program in TIME_WAIT are nobody's.
+        sock = _bound_if_free(self.number, reuse_address=True)
+        if sock is None:
+            return True
+        sock.close()
+        return False
+
     def before_program(self) -> None:
         """Make way for the program, if the policy says so. To be called just before it starts."""
         if not self.is_held:
@@ -73,9 +84,13 @@ class Port:
             self._sock = None
 
 
-def listen() -> socket.socket:
-    """A listening socket on any free port, on all addresses."""
-    sock = _bound(0)
+def listen(host: Optional[str]) -> socket.socket:
+    """A listening socket on any free port of the address ``host``.
+
+    On all addresses if it is None or a name: what a node is called need not
+    lead to one of its own addresses (127.0.1.1, that of a gateway).
+    """
+    sock = _bound(0) if host is None else _bound_to(host)
     sock.listen(16)
     return sock
 
@@ -100,35 +115,54 @@ def _first_ephemeral() -> int:
         return 0  # unknown: the kernel chooses
 
 
-def _bound_if_free(port: int) -> Optional[socket.socket]:
+def _bound_if_free(port: int, reuse_address: bool = False) -> Optional[socket.socket]:
     try:
-        return _bound(port)
+        return _bound(port, reuse_address)
     except OSError as exc:
         if exc.errno in (errno.EADDRINUSE, errno.EACCES):
             return None
         raise
 
 
-def _bound(port: int) -> socket.socket:
+def _bound(port: int, reuse_address: bool = False) -> socket.socket:
     """A socket bound to a port on all addresses, IPv6 and IPv4 where the node has both."""
     try:
         sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
     except OSError:
-        return _bound_ipv4(port)
+        return _bound_ipv4(port, reuse_address)
     try:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse_address)
         sock.bind(("::", port))
     except OSError as exc:
         sock.close()
         if exc.errno in (errno.EADDRNOTAVAIL, errno.ENOPROTOOPT):
-            return _bound_ipv4(port)  # IPv6 is there but switched off
+            return _bound_ipv4(port, reuse_address)  # IPv6 is there but switched off
         raise
     return sock
 
 
-def _bound_ipv4(port: int) -> socket.socket:
+def _bound_to(host: str) -> socket.socket:
+    """A socket bound to any free port of one address; of all if ``host`` is no address."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue  # not of this family
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.bind((host, 0))
+        except OSError:
+            sock.close()
+            raise
+        return sock
+    return _bound(0)
+
+
+def _bound_ipv4(port: int, reuse_address: bool) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse_address)
         sock.bind(("0.0.0.0", port))
     except OSError:
         sock.close()

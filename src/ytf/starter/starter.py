@@ -16,6 +16,7 @@ from ytf.starter import linux, threads
 from ytf.starter.address import join, own_address
 from ytf.starter.attempt import HOOKS, Attempt
 from ytf.starter.auth import Signer
+from ytf.starter.bugs import bug_text
 from ytf.starter.config import ConfigError
 from ytf.starter.control import Control
 from ytf.starter.link import Link
@@ -25,6 +26,7 @@ from ytf.starter.port import Port, listen
 from ytf.starter.report import Reporter
 from ytf.starter.routes import routes
 from ytf.starter.situation import (
+    BUG,
     ORPHANED,
     PARENT_DIED,
     STOPPED,
@@ -84,14 +86,18 @@ class Starter:
         )
         self._poller: Optional[Poller] = None
         try:
-            listener = listen()
+            listener = listen(config.host)
         except OSError as exc:
             raise ConfigError("no port for the control endpoint: %s" % exc) from exc
         self.control = join(self.host, listener.getsockname()[1])
-        self._control = Control(listener, signer, routes(self), self.inbox)
+        self._control = Control(listener, signer, config.container, routes(self), self.inbox)
 
     def run(self) -> int:
-        """Live; the exit code. No process started here is alive when it returns."""
+        """Live; the exit code. No process started here is alive when it returns.
+
+        But for a bug of ours in just that: then the keeper sees to it, which
+        outlives us.
+        """
         linux.adopt_orphans()
         self._handle_signals()
         self._watch_parent()
@@ -99,6 +105,10 @@ class Starter:
         threads.start("control", self._control.run, self.inbox)
         try:
             return self._live()
+        except Exception as exc:
+            say(bug_text(exc, "main"))
+            self._kill_program()
+            return BUG
         finally:
             self.spec_file.remove()
             self.port.close()
@@ -218,6 +228,19 @@ class Starter:
                 killed = True
             self._take(PROVE_S if killed else left_s)
         self.program = None
+
+    def _kill_program(self) -> None:
+        """Kill the program's processes, relying on as little of our own state as can be."""
+        program = self.program
+        if program is None:
+            return
+        program.end_now()
+        deadline = time.monotonic() + PROVE_S
+        try:
+            while program.exit is None:
+                self.inbox.get(timeout=max(deadline - time.monotonic(), 0.0))
+        except Empty:
+            say("processes of attempt %d are left to their keeper" % self.attempt.number)
 
     def _handle_signals(self) -> None:
         def leave(signum: int, _: object) -> None:

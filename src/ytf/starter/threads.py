@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from ytf.starter.bugs import bug_text
 from ytf.starter.situation import BUG, Ended
 
 TYPE_CHECKING = False
@@ -23,13 +24,7 @@ def start(name: str, target: Callable[[], None], inbox: SimpleQueue[Message]) ->
         try:
             target()
         except Exception as exc:
-            at = exc.__traceback__
-            places = []
-            while at is not None:
-                places.append("%s:%d" % (at.tb_frame.f_code.co_filename, at.tb_lineno))
-                at = at.tb_next
-            text = "a bug in ytf, please report it: %r in thread %s, at %s"
-            inbox.put(Ended(BUG, text % (exc, name, ", ".join(places)), None))
+            inbox.put(Ended(BUG, bug_text(exc, name), None))
 
     threading.stack_size(_STACK)
     threading.Thread(target=guarded, name=name, daemon=True).start()

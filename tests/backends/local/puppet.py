@@ -34,6 +34,12 @@ class Puppet:
         return int(self.arguments[self.arguments.index("--attempt") + 1])
 
     def receive(self) -> dict[str, Any]:
+        """The next message that is not a ping; those are answered."""
+        while (message := self.receive_any()).get("op") == "ping":
+            self.send(op="pong")
+        return message
+
+    def receive_any(self) -> dict[str, Any]:
         line = self._file.readline()
         assert line, "the master is gone"
         message: dict[str, Any] = json.loads(line)
@@ -47,6 +53,8 @@ class Puppet:
             "env": {},
             "stdout": os.devnull,
             "memory_mb": 512,
+            "logs": "/no/such/logs",
+            "attempt": 1,
             **more,
         }
         cwd.mkdir(parents=True, exist_ok=True)

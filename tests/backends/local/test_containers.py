@@ -17,6 +17,7 @@ import pytest
 from ytf.backends.api import Launch
 from ytf.backends.local import containers as module
 from ytf.backends.local.containers import LocalContainers
+from ytf.backends.local.record import note_kill
 from ytf.errors import SettingsError
 from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
 from ytf.master.events import (
@@ -26,6 +27,7 @@ from ytf.master.events import (
     ContainerAllocated,
     ContainerCompleted,
     ContainersRecovered,
+    KillRequested,
     LaunchFailed,
     RequestRefused,
 )
@@ -133,7 +135,7 @@ def launch(container: ContainerId, **more: Any) -> Launch:
         task=TaskId("worker:3"),
         env={"A": "a"},
         defaults={"SET": "default", "UNSET": "default"},
-        starter={"job": JOB},
+        starter={"job": JOB, "attempt": 4},
         memory_mb=100,
         **more,
     )
@@ -177,9 +179,12 @@ async def test_a_launch_orders_the_starter_with_all_it_needs(stage: Stage) -> No
         "cwd": str(directory),
         "stdout": str(logs / "starter.log"),
         "memory_mb": 100,
+        "logs": str(logs),
+        "attempt": 4,
     }
     assert starter == {
         "job": JOB,
+        "attempt": 4,
         "secret_file": str(stage.job_dir / "secret"),
         "master_file": str(stage.job_dir / "master.json"),
         "host": "127.0.0.1",
@@ -203,9 +208,14 @@ async def test_completions_and_acknowledgements(stage: Stage) -> None:
         exit_code=None,
         signal=9,
         diagnostics="too much",
+        tail="last words",
     )
     assert await stage.event() == ContainerCompleted(
-        container=container, cause=Cause.MEMORY, signal=9, diagnostics="too much"
+        container=container,
+        cause=Cause.MEMORY,
+        signal=9,
+        diagnostics="too much",
+        tail="last words",
     )
     backend.acknowledge(container)
     assert await stage.heard() == {"op": "ack", "container": container}
@@ -278,6 +288,7 @@ async def test_a_new_master_hears_of_ends_first_then_of_what_lives(stage: Stage)
         "exit_code": 1,
         "signal": None,
         "diagnostics": "",
+        "tail": "",
     }
     stage.hello |= {"live": ["here"], "ended": [ended], "memory_mb": {"here": 100}}
     backend = await stage.start(attempt=2)
@@ -309,6 +320,20 @@ async def test_the_nodes_death_is_the_last_event(stage: Stage) -> None:
     assert not stage.job_dir.exists()
     kept = (stage.history / "record.json").read_bytes()
     assert msgspec.json.decode(kept, type=JobRecord) == RECORD
+
+
+async def test_a_node_stopped_by_somebody_is_a_kill(stage: Stage) -> None:
+    await stage.start()
+    note_kill(str(stage.job_dir), "ada", "enough")
+    await stage.vanish()
+    assert await stage.event() == KillRequested(by="ada", reason="enough")
+    assert await stage.event() == BackendGone(reason="the job was killed by ada")
+
+
+async def test_it_shows_the_node_that_it_lives(stage: Stage) -> None:
+    await stage.start()
+    stage.tell(op="ping")
+    assert await stage.heard() == {"op": "pong"}
 
 
 async def test_finish_keeps_the_record_and_tells_the_node(stage: Stage) -> None:
@@ -385,6 +410,7 @@ class TestMemoryOfTheMachine:
             exit_code=0,
             signal=None,
             diagnostics="",
+            tail="",
         )
         assert isinstance(await stage.event(), ContainerCompleted)
         assert isinstance(await stage.event(), ContainerAllocated)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import os
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -17,7 +21,7 @@ from tests.backends.local.conftest import eventually
 from ytf.backends.local import processes
 from ytf.backends.local.handle import LocalJob
 from ytf.backends.local.home import Home
-from ytf.errors import NotFoundError, UnreachableError
+from ytf.errors import NotFoundError, OutcomeUnknownError, UnreachableError
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.names import JobId, TaskId
 from ytf.specs.status import (
@@ -246,6 +250,52 @@ def test_a_master_that_stays_away_is_reported(staging: Path, home: Home) -> None
     with pytest.raises(UnreachableError, match="does not answer") as caught:
         handle.status()
     assert "master.log" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("stage", ["no node yet", "a dead node"])
+def test_a_kill_that_nobody_takes_in(staging: Path, home: Home, stage: str) -> None:
+    handle = LocalJob(home, JOB, master=[sys.executable, "-c", ""], patience_s=0.2)
+    if stage == "no node yet":
+        (staging / "node.json").unlink()
+        with pytest.raises(OutcomeUnknownError, match=f"{JOB} may or may not end: .*answer"):
+            handle.kill("enough")
+        return
+    die(staging)
+    handle.kill("enough")
+    assert handle.status().state is JobState.FAILED, "it had died before"
+
+
+def test_a_kill_ends_a_hung_node_and_a_hung_master(staging: Path, home: Home) -> None:
+    listening = "import socket; s = socket.create_server(('127.0.0.1', 0))"
+    hung = f"{listening}; print(s.getsockname()[1], flush=True); import time; time.sleep(60)"
+    with ExitStack() as stack:
+        node, master = (
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", hung, str(staging)], stdout=subprocess.PIPE, text=True
+                )
+            )
+            for _ in range(2)
+        )
+        stack.callback(node.kill)
+        stack.callback(master.kill)
+        assert node.stdout is not None
+        assert master.stdout is not None
+        port = master.stdout.readline().strip()
+        node.stdout.readline()
+        identity = {"pid": node.pid, "start_ticks": processes.start_ticks(node.pid)}
+        (staging / "node.json").write_text(json.dumps(identity))
+        about = {"url": f"http://127.0.0.1:{port}", "attempt": 1, "pid": master.pid}
+        (staging / "master.json").write_text(json.dumps(about))
+        handle = LocalJob(home, JOB, master=[sys.executable, "-c", ""], patience_s=0.3)
+        with pytest.raises(UnreachableError):
+            handle.status()
+        handle.kill("enough")
+        assert (node.wait(5), master.wait(5)) == (-signal.SIGTERM, -signal.SIGKILL)
+    status = handle.status()
+    assert status.state is JobState.KILLED
+    assert f"Killed by {getpass.getuser()}: enough; its master did not answer" in status.diagnostics
+    assert not staging.exists()
 
 
 def test_a_stranger_on_the_masters_port_is_not_believed(

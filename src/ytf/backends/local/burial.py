@@ -15,7 +15,7 @@ from pathlib import Path
 from ytf.backends.local import processes
 from ytf.backends.local.calls import NoMasterError, find_master
 from ytf.backends.local.home import writing
-from ytf.backends.local.record import RECORD, history_of, write_last_record
+from ytf.backends.local.record import RECORD, history_of, noted_kill, write_last_record
 from ytf.backends.local.removal import remove_tree
 from ytf.errors import InternalError
 
@@ -29,13 +29,19 @@ _BURY_S = 60.0
 _DEATH_S = 5.0
 
 
-def node_is_alive(job_dir: Path) -> bool | None:
-    """Whether the node of a staged job runs; None if it never came up."""
+def node_identity(job_dir: Path) -> tuple[int, int] | None:
+    """The pid and start of a staged job's node; None if it never came up, or all is gone."""
     try:
-        identity = json.loads((job_dir / "node.json").read_bytes())
+        told = json.loads((job_dir / "node.json").read_bytes())
     except FileNotFoundError:
         return None
-    return processes.alive(identity["pid"], identity["start_ticks"])
+    return told["pid"], told["start_ticks"]
+
+
+def node_is_alive(job_dir: Path) -> bool | None:
+    """Whether the node of a staged job runs; None if it never came up."""
+    identity = node_identity(job_dir)
+    return None if identity is None else processes.alive(*identity)
 
 
 def master_is_alive(job_dir: Path) -> bool:
@@ -51,8 +57,9 @@ def master_is_alive(job_dir: Path) -> bool:
 def bury(job_dir: Path, reason: str, *, master: Sequence[str] = MASTER) -> bool:
     """Record a job without node and master as FAILED, and remove all that is left of it.
 
-    The journal is replayed by a master that runs for just that; should even
-    that fail, the record holds what was submitted and why it is so short.
+    As KILLED, should somebody have noted that wish. The journal is replayed by
+    a master that runs for just that; should even that fail, the record holds
+    what was submitted and why it is so short.
     False if somebody else was burying the job and has done so by now.
     """
     with locked(job_dir) as present:
@@ -107,6 +114,9 @@ def locked(job_dir: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def _record(job_dir: Path, reason: str, master: Sequence[str]) -> None:
+    killed = noted_kill(str(job_dir))
+    if killed is not None:
+        reason = f"the job was killed by {killed[0]}"
     command = [*master, "--backend", "local", "--job-dir", str(job_dir)]
     command += ["--attempt", str(_next_attempt(job_dir)), "--bury", reason]
     log = Path(history_of(str(job_dir)), "logs", "master.log")

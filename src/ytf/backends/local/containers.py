@@ -21,7 +21,7 @@ import msgspec
 
 from ytf.backends.api import Launch
 from ytf.backends.local.burial import JOB_VARIABLE, remove_leftovers
-from ytf.backends.local.record import history_of, keep_record, replace
+from ytf.backends.local.record import history_of, keep_record, noted_kill, replace
 from ytf.backends.local.removal import remove_tree
 from ytf.backends.local.uploads import place
 from ytf.errors import InternalError, SettingsError
@@ -33,6 +33,7 @@ from ytf.master.events import (
     ContainerAllocated,
     ContainerCompleted,
     ContainersRecovered,
+    KillRequested,
     LaunchFailed,
     RequestRefused,
 )
@@ -44,6 +45,11 @@ MEMORY_VARIABLE = "YTF_LOCAL_MEMORY_MB"
 
 _LINE_LIMIT = 64 << 20
 """The node's first line names every container it has: many thousands at most."""
+_NODE_DIED = (
+    "the job's node process died, and the tasks it ran on this machine with it\n"
+    "hint: somebody killed it, or the kernel did when memory ran out (dmesg tells): submit the "
+    "job again"
+)
 
 
 class LocalContainers:
@@ -55,7 +61,8 @@ class LocalContainers:
 
     When the node dies its containers end by themselves, and ``BackendGone`` is
     told: the master then records the job as FAILED, and :meth:`finish` removes
-    what is left.
+    what is left. If the node was stopped by somebody who could not reach the
+    master, that is told before, as ``KillRequested``.
 
     There is one node, so a request's ``avoid`` is not heeded: refusing the
     only machine there is would end a job whose policy is to go on.
@@ -223,6 +230,9 @@ class LocalContainers:
         self._lose_node()
 
     def _take(self, message: dict[str, Any]) -> None:
+        if message["op"] == "ping":
+            self._send({"op": "pong"})
+            return
         container = ContainerId(message["container"])
         if message["op"] == "failed":
             self._events.put_nowait(LaunchFailed(container=container, reason=message["reason"]))
@@ -240,7 +250,13 @@ class LocalContainers:
             return
         self._gone = True
         self._live.clear()
-        self._events.put_nowait(BackendGone(reason="the job's node process died"))
+        killed = noted_kill(str(self._job_dir))
+        if killed is None:
+            self._events.put_nowait(BackendGone(reason=_NODE_DIED))
+            return
+        by, reason = killed
+        self._events.put_nowait(KillRequested(by=by, reason=reason))
+        self._events.put_nowait(BackendGone(reason=f"the job was killed by {by}"))
 
     # -- granting and launching ---------------------------------------------------
 
@@ -298,6 +314,8 @@ class LocalContainers:
                 "cwd": str(directory),
                 "stdout": str(logs / "starter.log"),
                 "memory_mb": launch.memory_mb,
+                "logs": str(logs),
+                "attempt": launch.starter["attempt"],
             }
         )
 
@@ -327,6 +345,7 @@ def _completed(message: dict[str, Any]) -> ContainerCompleted:
         exit_code=message["exit_code"],
         signal=message["signal"],
         diagnostics=message["diagnostics"],
+        tail=message["tail"],
     )
 
 

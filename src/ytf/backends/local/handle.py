@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import getpass
 import time
@@ -10,11 +11,26 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ytf.backends.api import LogLine
-from ytf.backends.local.burial import MASTER, bury, master_is_alive, node_is_alive
+from ytf.backends.local import processes
+from ytf.backends.local.burial import (
+    MASTER,
+    bury,
+    master_is_alive,
+    node_identity,
+    node_is_alive,
+)
 from ytf.backends.local.calls import call, find_master
+from ytf.backends.local.ending import end_without_master
 from ytf.backends.local.home import Home
 from ytf.backends.local.logs import read_logs
-from ytf.errors import InternalError, NotFoundError, RefusedError, UnreachableError
+from ytf.backends.local.record import note_kill
+from ytf.errors import (
+    InternalError,
+    NotFoundError,
+    OutcomeUnknownError,
+    RefusedError,
+    UnreachableError,
+)
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.names import JobId, TaskId, task_id
 from ytf.specs.status import JobEvent, JobRecord, JobStatus
@@ -23,8 +39,17 @@ from ytf.starter.http import Answer, ChannelError, SignatureRefusedError
 _PATIENCE_S = 15.0
 """How long a job may be without a master before a client gives up."""
 _RETRY_S = 0.05
+_CALL_S = 10.0
+"""How long a master may take to answer."""
+_LEAST_S = 2.0
+"""How long it may take at least, when patience is running out."""
+_GRACE_S = 5.0
+"""How long a master that did not answer may take to record a job that is ended without it."""
+_TIDY_LOOK_S = 0.005
 _DRAIN_S = 5.0
 """How long the tasks of a recorded job may still write the last of their logs."""
+_TIDY_S = 2.0
+"""How long a job that is over may take to remove what it had."""
 
 LOST = "the job's node and master died: killed, or the machine was shut down"
 """Why a job that nobody runs any more is recorded as FAILED."""
@@ -59,6 +84,7 @@ class LocalJob:
         self._master = master
         self._patience_s = patience_s
         self._told: tuple[int, _Told] | None = None
+        self._gave_up = False
 
     def status(self) -> JobStatus:
         """How the job and its tasks are now."""
@@ -68,11 +94,18 @@ class LocalJob:
         return msgspec.json.decode(answer.body, type=JobStatus)
 
     def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
-        """The next status that differs from ``known``, or the same one after ``timeout_s``."""
+        """The next status that differs from ``known``, or the same one after ``timeout_s``.
+
+        A final status is told when the job's processes and its staging directory
+        are gone, unless they take too long.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             now = self._next_status(known, deadline)
-            if now != known or now.state.is_final or time.monotonic() >= deadline:
+            if now.state.is_final:
+                self._wait_until_tidy()
+                return now
+            if now != known or time.monotonic() >= deadline:
                 return now
 
     def cluster_spec(self) -> ClusterSpec | None:
@@ -93,9 +126,19 @@ class LocalJob:
         return msgspec.json.decode(answer.body, type=list[JobEvent])
 
     def kill(self, reason: str) -> None:
-        """Ask for the end; nothing happens if the job is over."""
-        body = msgspec.json.encode({"by": getpass.getuser(), "reason": reason})
-        self._ask("POST", "/client/v1/kill", body)
+        """Ask for the end; nothing happens if the job is over.
+
+        If the master does not answer, the job is ended without it, with no grace
+        for its programs. Raises ``OutcomeUnknownError`` where that cannot be, either.
+        """
+        by = getpass.getuser()
+        body = msgspec.json.encode({"by": by, "reason": reason})
+        # A master that has just not answered is not waited for twice.
+        patience_s = 0.0 if self._gave_up else self._patience_s
+        try:
+            self._ask("POST", "/client/v1/kill", body, patience_s)
+        except UnreachableError as exc:
+            self._end_without_master(by, reason, exc)
 
     def logs(self, tasks: list[TaskId], *, follow: bool) -> Iterator[LogLine]:
         """Lines of the tasks' logs; with ``follow`` until the job and its logs have ended.
@@ -114,17 +157,23 @@ class LocalJob:
 
     # -- finding someone who answers ------------------------------------------------
 
-    def _ask(self, method: str, path: str, body: bytes = b"") -> Answer | None:
+    def _ask(
+        self, method: str, path: str, body: bytes = b"", patience_s: float | None = None
+    ) -> Answer | None:
         """The master's answer (200 or 404), or None once the record answers in its place.
 
         Every call of this surface may be repeated, so one whose outcome is
         unknown is.
         """
-        deadline = time.monotonic() + self._patience_s
+        least_s = min(_LEAST_S, self._patience_s)
+        deadline = time.monotonic() + (self._patience_s if patience_s is None else patience_s)
         while not self._is_recorded():
+            left_s = max(deadline - time.monotonic(), least_s)
             try:
                 master = find_master(self._staging)
-                answer = call(self._staging, master, method, path, body)
+                answer = call(
+                    self._staging, master, method, path, body, timeout_s=min(left_s, _CALL_S)
+                )
             except SignatureRefusedError as exc:
                 if master_is_alive(self._staging):
                     # No stranger on a dead master's port, so trying again will not help.
@@ -136,6 +185,7 @@ class LocalJob:
             except ChannelError as exc:
                 why = str(exc)
             else:
+                self._gave_up = False
                 if answer.status in (200, 404):
                     return answer
                 if answer.status != 503:
@@ -146,12 +196,25 @@ class LocalJob:
                 why = answer.error()
             self._bury_if_dead()
             if time.monotonic() > deadline:
+                self._gave_up = True
                 raise UnreachableError(
                     f"the master of {self.job} does not answer: {why}",
-                    hint=f"see {self._home.logs(self.job) / 'master.log'}",
+                    hint="one that hangs is replaced after a minute, or end the job with ytf kill;"
+                    f" see {self._home.logs(self.job) / 'master.log'}",
                 )
             time.sleep(_RETRY_S)
         return None
+
+    def _end_without_master(self, by: str, reason: str, exc: UnreachableError) -> None:
+        # On a full disk the record will not say who did it, but the job ends.
+        with contextlib.suppress(OSError):
+            note_kill(str(self._staging), by, f"{reason}; its master did not answer")
+        if not end_without_master(self._staging, grace_s=min(_GRACE_S, self._patience_s)):
+            raise OutcomeUnknownError(
+                f"job {self.job} may or may not end: {exc}, and its node cannot be stopped",
+                hint=f"`ytf status {self.job}` tells; if it goes on, kill it once more",
+            ) from exc
+        self._bury_if_dead()
 
     def _next_status(self, known: JobStatus | None, deadline: float) -> JobStatus:
         """What the master tells when there is news or its hold time is over."""
@@ -175,6 +238,14 @@ class LocalJob:
         told = msgspec.json.decode(answer.body, type=_Told)
         self._told = (master.attempt, told)
         return told.status
+
+    def _wait_until_tidy(self) -> None:
+        deadline = time.monotonic() + _TIDY_S
+        node = node_identity(self._staging)
+        while self._staging.exists() or (node is not None and processes.alive(*node)):
+            if time.monotonic() > deadline:
+                return  # it has a record all the same, and the next sweep removes the rest
+            time.sleep(_TIDY_LOOK_S)
 
     def _bury_if_dead(self) -> None:
         if self._is_recorded():

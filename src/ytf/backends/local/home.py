@@ -26,7 +26,15 @@ class Home:
     def of(cls, environ: Mapping[str, str] | None = None) -> Home:
         """``YTF_HOME``, else ``~/.ytf``."""
         given = (os.environ if environ is None else environ).get("YTF_HOME")
-        return cls(Path(given).absolute() if given else Path.home() / ".ytf")
+        if not given:
+            return cls(Path.home() / ".ytf")
+        try:
+            return cls(Path(given).absolute())
+        except FileNotFoundError as exc:
+            raise SettingsError(
+                f"YTF_HOME is {given!r}, relative to a working directory that does not exist",
+                hint="set YTF_HOME to an absolute path, or cd to another directory",
+            ) from exc
 
     @property
     def jobs(self) -> Path:
@@ -53,6 +61,18 @@ class Home:
     def logs(self, job: JobId) -> Path:
         """The logs of a job's tasks and of its master."""
         return self.kept(job) / "logs"
+
+    def check(self) -> None:
+        """Raise ``SettingsError`` if something is there that cannot be looked into."""
+        if not self.root.exists():
+            return
+        if not self.root.is_dir():
+            problem = "is not a directory"
+        elif not os.access(self.root, os.R_OK | os.X_OK):
+            problem = "cannot be read"
+        else:
+            return
+        raise SettingsError(f"{self.root} {problem}", hint="set YTF_HOME to a directory of yours")
 
     def ensure(self) -> None:
         """Make the directories; raises ``SettingsError`` where that cannot be."""

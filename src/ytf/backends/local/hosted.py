@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ytf.backends.local import processes
+from ytf.starter.logs import Logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,14 +20,19 @@ class Hosted:
     """A container from its launch to the proof that all its processes are dead.
 
     The starter is ``pid``; everything it starts belongs to the container. The
-    first reason to end it is the one that is told.
+    first reason to end it is the one that is told. Below ``logs`` lie the logs
+    of the task's attempts, of which ``attempt`` is the first in this container.
     """
 
-    def __init__(self, container: str, pid: int, cwd: str, memory_mb: int) -> None:
+    def __init__(
+        self, container: str, pid: int, *, cwd: str, memory_mb: int, logs: str, attempt: int
+    ) -> None:
         self.container = container
         self.pid = pid
         self.cwd = cwd
         self.memory_mb = memory_mb
+        self._logs = logs
+        self._attempt = attempt
         self.ended_at: float | None = None
         self._cause = "exited"
         self._diagnostics = ""
@@ -60,7 +66,8 @@ class Hosted:
         biggest = max(used, key=lambda pid: used[pid])
         self.kill(
             "memory",
-            f"it used {total // _MB} MB of memory and had asked for {self.memory_mb} MB;"
+            f"it used {total // _MB} MB of memory and had asked for {self.memory_mb} MB"
+            " (ask for more with -m);"
             f" the biggest of its {len(pids)} processes used {used[biggest] // _MB} MB:"
             f" {processes.command_line(biggest)[:_SHOWN]}",
         )
@@ -74,6 +81,7 @@ class Hosted:
     def completion(self, left_behind: str) -> Message:
         """The line that tells the master; ``left_behind`` is what could not be killed."""
         exited = os.WIFEXITED(self._wait_status)
+        well = self._wait_status == 0 or self._cause == "released"
         told = [text for text in (self._diagnostics, left_behind) if text]
         return {
             "op": "completed",
@@ -82,4 +90,16 @@ class Hosted:
             "exit_code": os.WEXITSTATUS(self._wait_status) if exited else None,
             "signal": None if exited else os.WTERMSIG(self._wait_status),
             "diagnostics": "; ".join(told),
+            # A starter that was killed has not reported its program's last words.
+            "tail": "" if well else self._last_words(),
         }
+
+    def _last_words(self) -> str:
+        """The end of what the newest attempt in this container wrote to stderr."""
+        try:
+            names = os.listdir(self._logs)
+        except FileNotFoundError:
+            return ""
+        attempts = [int(name) for name in names if name.isdecimal()]
+        newest = max(attempts, default=-1)
+        return Logs(self._logs, newest, 0).tail() if newest >= self._attempt else ""

@@ -39,6 +39,7 @@ class LocalJobs:
 
     def __init__(self, home: Home | None = None, *, master: Sequence[str] = MASTER) -> None:
         self.home = home or Home.of()
+        self.home.check()
         self._master = master
 
     def submit(self, plan: Plan) -> LocalJob:
@@ -131,5 +132,5 @@ def _summarised(status: JobStatus) -> JobSummary:
 def _names(directory: Path) -> list[str]:
     try:
         return os.listdir(directory)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return []

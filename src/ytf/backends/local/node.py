@@ -1,7 +1,7 @@
 """The node: one small process beside every local job, and the parent of all its others.
 
-It starts the master and starts it again when it dies, runs containers as the
-master orders, watches their memory, and tells each completion until the
+It starts the master and starts it again when it dies or hangs, runs containers
+as the master orders, watches their memory, and tells each completion until the
 master has it in its journal. Being a child subreaper it inherits whatever a
 dead starter or master leaves behind, and kills it: no process of a job
 outlives its container, and none outlives the job.
@@ -27,6 +27,7 @@ import time
 from ytf.backends.local import processes
 from ytf.backends.local.hosted import Hosted
 from ytf.backends.local.lines import LineSocket
+from ytf.backends.local.pulse import Pulse
 from ytf.backends.local.record import replace, write_last_record
 from ytf.backends.local.removal import remove_tree
 from ytf.backends.local.restarts import Restarts
@@ -43,6 +44,8 @@ _SAMPLE_S = 0.5
 """Between two looks at the containers' memory."""
 _MASTER_GRACE_S = 10.0
 """What a master gets to end after its line was closed or the job was finished."""
+_SILENCE_S = 60.0
+"""How long a master may say nothing before it counts as hung: far longer than a busy one does."""
 _LITTLE = 1 << 20
 """Bytes below which a disk that could not be written is called full."""
 _STRAGGLER_S = 10.0
@@ -54,13 +57,16 @@ class Node:
 
     ``master`` is the command that starts a master; ``ready_fd`` is a pipe on
     which the submitter waits: the node writes its pid there and hands it to the
-    first master.
+    first master. A master that is silent for ``silence_s`` is killed.
     """
 
-    def __init__(self, job_dir: str, ready_fd: int, master: list[str]) -> None:
+    def __init__(
+        self, job_dir: str, ready_fd: int, master: list[str], *, silence_s: float = _SILENCE_S
+    ) -> None:
         self._job_dir = job_dir
         self._ready_fd: int | None = ready_fd
         self._master_command = master
+        self._silence_s = silence_s
         with open(os.path.join(job_dir, "spec.json"), encoding="utf-8") as file:
             limits = json.load(file).get("master", {})
         self._restarts = Restarts(
@@ -71,6 +77,7 @@ class Node:
         self._attempt = 0
         self._master_pid: int | None = None
         self._line: LineSocket | None = None
+        self._pulse: Pulse | None = None
         self._burying = False
         self._start_master_at: float | None = None
         self._kill_master_at: float | None = None
@@ -124,6 +131,8 @@ class Node:
     def _timeout(self) -> float | None:
         now = time.monotonic()
         times = [at for at in (self._start_master_at, self._kill_master_at) if at is not None]
+        if self._pulse is not None:
+            times.append(self._pulse.due)
         if self._hosted:
             times.append(self._next_sample)
         return max(0.0, min(times) - now) if times else None
@@ -136,6 +145,11 @@ class Node:
             self._start_master(now)
         if self._kill_master_at is not None and now >= self._kill_master_at:
             self._kill_master("it did not end by itself")
+        if self._pulse is not None and now >= self._pulse.due:
+            if self._pulse.is_lost(now):
+                self._kill_master(f"it has said nothing for {self._silence_s:g} s")
+            else:
+                self._send({"op": "ping"})
         if self._hosted and now >= self._next_sample:
             self._next_sample = now + _SAMPLE_S
             for hosted in self._hosted.values():
@@ -186,6 +200,7 @@ class Node:
         _log(f"started master attempt {self._attempt}, pid {self._master_pid}")
         self._line = LineSocket(ours.detach())
         self._selector.register(self._line.fd, selectors.EVENT_READ)
+        self._pulse = Pulse(self._silence_s, now)
         self._send(
             {
                 "op": "hello",
@@ -202,6 +217,8 @@ class Node:
             return
         try:
             messages = self._line.receive()
+            if messages and self._pulse is not None:
+                self._pulse.heard(time.monotonic())
             for message in messages:
                 self._obey(message)
         except (ValueError, KeyError) as exc:
@@ -229,7 +246,7 @@ class Node:
                 self._phase = _FINISHING
                 self._kill_master_at = time.monotonic() + _MASTER_GRACE_S
                 self._kill_containers()
-        else:
+        elif op != "pong":
             raise ValueError(f"unknown op {op!r}")
 
     def _send(self, message: Message) -> None:
@@ -243,6 +260,7 @@ class Node:
             self._selector.modify(self._line.fd, selectors.EVENT_READ | writing)
 
     def _close_line(self) -> None:
+        self._pulse = None
         if self._line is not None:
             self._selector.unregister(self._line.fd)
             self._line.close()
@@ -250,6 +268,7 @@ class Node:
 
     def _kill_master(self, why: str) -> None:
         self._kill_master_at = None
+        self._pulse = None
         if self._master_pid:
             _log(f"killing master attempt {self._attempt}: {why}")
             processes.kill([self._master_pid])
@@ -313,7 +332,14 @@ class Node:
             reason = f"cannot start {order['argv'][0]}: {exc.strerror}: {exc.filename}"
             self._send({"op": "failed", "container": container, "reason": reason})
             return
-        self._hosted[container] = Hosted(container, pid, order["cwd"], order["memory_mb"])
+        self._hosted[container] = Hosted(
+            container,
+            pid,
+            cwd=order["cwd"],
+            memory_mb=order["memory_mb"],
+            logs=order["logs"],
+            attempt=order["attempt"],
+        )
 
     def _kill_containers(self) -> None:
         for hosted in self._hosted.values():
@@ -321,7 +347,6 @@ class Node:
 
     def _reap(self) -> None:
         """Collect every child that ended, then see what they left behind."""
-        starters = {hosted.pid: hosted for hosted in self._hosted.values()}
         now = time.monotonic()
         any_ended = False
         while True:
@@ -334,12 +359,20 @@ class Node:
             any_ended = True
             if pid == self._master_pid:
                 self._master_ended(wait_status)
-            elif pid in starters:
-                starters[pid].ended(wait_status, now)
+                continue
+            # Looked up anew each time: a master's last words may have launched one.
+            hosted = self._host_of(pid)
+            if hosted is not None:
+                hosted.ended(wait_status, now)
             else:
                 self._removers.discard(pid)
         if any_ended:
             self._settle(now)
+
+    def _host_of(self, pid: int) -> Hosted | None:
+        """The container whose starter is, or has just been, this child."""
+        living = (each for each in self._hosted.values() if each.ended_at is None)
+        return next((hosted for hosted in living if hosted.pid == pid), None)
 
     def _settle(self, now: float) -> None:
         """Kill orphans; tell completions once there are none."""

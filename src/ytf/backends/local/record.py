@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 RECORD = "record.json"
+_KILLED = "killed.json"
 _RESERVE = "reserve"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What a disk says that takes no more."""
@@ -51,8 +52,8 @@ def keep_record(job_dir: str, text: str) -> None:
 def write_last_record(job_dir: str, reason: str) -> None:
     """Record the job as FAILED for ``reason``, from what was submitted alone.
 
-    Only for when the journal cannot be replayed. A record that is already
-    there stays.
+    As KILLED, should somebody have noted that wish. Only for when the journal
+    cannot be replayed. A record that is already there stays.
     """
     history = history_of(job_dir)
     if os.path.exists(os.path.join(history, RECORD)):
@@ -64,6 +65,10 @@ def write_last_record(job_dir: str, reason: str) -> None:
         for group, told in spec.get("groups", {}).items()
         for index in range(told["count"])
     ]
+    killed = noted_kill(job_dir)
+    state = "FAILED"
+    if killed is not None:
+        state, reason = "KILLED", f"Killed by {killed[0]}: {killed[1]}.\n{reason}"
     now = time.time()
     status = {
         "id": os.path.basename(os.path.abspath(job_dir)),
@@ -71,8 +76,8 @@ def write_last_record(job_dir: str, reason: str) -> None:
         "user": job.get("user", ""),
         "queue": spec.get("queue", "default"),
         "backend": "local",
-        "state": "FAILED",
-        "final_status": "FAILED",
+        "state": state,
+        "final_status": state,
         "diagnostics": reason,
         "started": job.get("submitted_at"),
         "finished": now,
@@ -84,6 +89,17 @@ def write_last_record(job_dir: str, reason: str) -> None:
         job_dir,
         json.dumps({"status": status, "spec": spec, "cluster_spec": None, "events": events}),
     )
+
+
+def note_kill(job_dir: str, by: str, reason: str) -> None:
+    """Note who wants the job's end and why, for whoever records it or runs it on."""
+    replace(os.path.join(job_dir, _KILLED), json.dumps({"by": by, "reason": reason}))
+
+
+def noted_kill(job_dir: str) -> tuple[str, str] | None:
+    """Who wants the job's end and why, if that had to be noted."""
+    note = _object(os.path.join(job_dir, _KILLED))
+    return (note["by"], note["reason"]) if note else None
 
 
 def replace(path: str, text: str) -> None:

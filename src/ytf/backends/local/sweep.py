@@ -16,6 +16,7 @@ from ytf.backends.local.burial import (
     node_is_alive,
     remove_leftovers,
 )
+from ytf.backends.local.clients import sweep_clients, sweep_temporary
 from ytf.backends.local.handle import LOST
 from ytf.backends.local.home import Home, is_job_id
 from ytf.backends.local.removal import remove_tree
@@ -40,6 +41,7 @@ def sweep(home: Home, *, keep_s: float = KEEP_S, master: Sequence[str] = MASTER)
     staged = _entries(home.jobs)
     for job, path, modified in staged:
         with _unhindered(job):
+            sweep_clients(path)
             node = node_is_alive(path)
             if node is None:
                 if now - modified > _HALF_MADE_S:
@@ -49,6 +51,8 @@ def sweep(home: Home, *, keep_s: float = KEEP_S, master: Sequence[str] = MASTER)
                     _remove_recorded(path)
                 elif bury(path, LOST, master=master):
                     buried.append(job)
+    with _unhindered("a client"):
+        sweep_temporary()
     running = {job for job, _, _ in staged}
     for job, path, modified in _entries(home.history):
         if now - modified > keep_s and job not in running:
@@ -58,14 +62,14 @@ def sweep(home: Home, *, keep_s: float = KEEP_S, master: Sequence[str] = MASTER)
 
 
 @contextlib.contextmanager
-def _unhindered(job: JobId) -> Iterator[None]:
+def _unhindered(who: str) -> Iterator[None]:
     try:
         yield
     except (OSError, YtfError) as exc:
         # Loaded only when there is something to say: every command passes here.
         import logging
 
-        logging.getLogger("ytf.local").warning("what %s left cannot be removed: %s", job, exc)
+        logging.getLogger("ytf.local").warning("what %s left cannot be removed: %s", who, exc)
 
 
 def _remove_recorded(staging: Path) -> None:
