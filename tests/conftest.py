@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.cluster"]
@@ -13,3 +15,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("specs")
+
+# Whoever runs the tests may ignore it (nohup does), and every process that they start would too.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
