@@ -8,16 +8,26 @@ import pytest
 
 import ytf
 from ytf.backends import backend
-from ytf.errors import RefusedError, SettingsError
+from ytf.errors import SettingsError
 
 
 def test_local_is_there() -> None:
     assert backend("local").name == "local"
 
 
-def test_yarn_says_it_is_not_there_yet() -> None:
-    with pytest.raises(RefusedError, match="not in this version yet"):
+def test_yarn_needs_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SettingsError, match="no Hadoop configuration"):
         backend("yarn")
+    named = "<property><name>fs.defaultFS</name><value>{}</value></property>"
+    site = f"<configuration>{named}</configuration>"
+    (tmp_path / "core-site.xml").write_text(site.format("file:///"))
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with pytest.raises(SettingsError, match=r"fs\.defaultFS is file:///"):
+        backend("yarn")
+    (tmp_path / "core-site.xml").write_text(site.format("hdfs://nowhere:1"))
+    assert backend("yarn").name == "yarn"
 
 
 def test_a_near_miss_gets_a_suggestion() -> None:

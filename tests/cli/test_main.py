@@ -175,11 +175,15 @@ def test_killing_several_goes_on_after_one_that_is_not_there(
     assert f"job {JOB} is being killed" in err
 
 
-def test_an_id_of_a_backend_that_is_not_here(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["status", "application_1234_0001"]) == 1
+def test_an_id_of_a_backend_that_is_not_here(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert main.main(["status", "application_1234_0001"]) == 2
     err = capfd.readouterr().err
-    assert "application_1234_0001 is a job of the backend yarn" in err
-    assert "--backend" not in err
+    assert "application_1234_0001 is a job of the backend yarn: no Hadoop configuration" in err
+    assert "set HADOOP_CONF_DIR" in err
 
 
 def test_a_home_that_is_no_directory(

@@ -15,7 +15,7 @@ def backend(name: str) -> JobBackend:
     """The backend of that name; its code is loaded only now.
 
     Raises ``SettingsError`` for a name nobody has, with the nearest one as a
-    hint, and ``RefusedError`` for one this version does not bring.
+    hint, and where the surroundings lack what a backend needs.
     """
     # The local backend's node imports this package and must stay small: all else is lazy.
     if name == "local":
@@ -23,14 +23,14 @@ def backend(name: str) -> JobBackend:
 
         return LocalJobs()
 
-    from ytf.errors import RefusedError, SettingsError
-
     if name == "yarn":
-        raise RefusedError(
-            "the yarn backend is not in this version yet",
-            hint="use --backend local (or YTF_BACKEND=local) to run the job on this machine",
-        )
+        from ytf.backends.yarn.jobs import YarnJobs
+
+        return YarnJobs()
+
     import difflib
+
+    from ytf.errors import SettingsError
 
     near = difflib.get_close_matches(name.lower(), NAMES, n=1)
     raise SettingsError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ytf.backends import backend
-from ytf.errors import NotFoundError, RefusedError
+from ytf.errors import NotFoundError, SettingsError
 from ytf.specs.names import JobId
 
 if TYPE_CHECKING:
@@ -22,10 +22,9 @@ def open_job(text: str) -> JobHandle:
         if text.startswith(prefix):
             try:
                 found = backend(name)
-            except RefusedError as error:
-                raise RefusedError(
-                    f"{text} is a job of the backend {name}: {error}",
-                    hint="`ytf list` shows the jobs that can be asked about",
+            except SettingsError as error:
+                raise SettingsError(
+                    f"{text} is a job of the backend {name}: {error}", hint=error.hint
                 ) from error
             return found.open(JobId(text))
     raise NotFoundError(

@@ -114,4 +114,8 @@ class _Ready:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Not sys.exit: the threads of hdfs_native may be on their way out of Python
+    # still, and an interpreter that takes itself apart meanwhile aborts.
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)

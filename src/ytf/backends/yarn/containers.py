@@ -1,0 +1,365 @@
+"""YARN as the master sees it: heartbeats to the ResourceManager, starts at the nodes.
+
+One task beats: it carries what has changed since the last beat, and brings back
+what happened. Beats are quick while something is wished for and slow otherwise.
+Launches and stops go to the nodes in tasks of their own, one node at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from ytf.backends.api import Launch
+from ytf.backends.yarn.causes import completion
+from ytf.backends.yarn.home import JobHome
+from ytf.backends.yarn.ledger import Kind, Ledger
+from ytf.errors import OutcomeUnknownError, YtfError
+from ytf.hadoop.rpc.errors import NotRegisteredError
+from ytf.hadoop.yarn.asks import Beat
+from ytf.hadoop.yarn.ids import ContainerId as YarnContainerId
+from ytf.hadoop.yarn.ids import NodeId as YarnNodeId
+from ytf.hadoop.yarn.launch import LaunchContext
+from ytf.hadoop.yarn.master import MasterProtocol
+from ytf.hadoop.yarn.node import NodeProtocol
+from ytf.hadoop.yarn.records import (
+    Allocation,
+    Container,
+    NodeReport,
+    NodeState,
+    NodeToken,
+    Registration,
+)
+from ytf.hadoop.yarn.records import FinalStatus as YarnFinalStatus
+from ytf.hadoop.yarn.resources import Resource
+from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
+from ytf.master.events import (
+    BackendEvent,
+    Cause,
+    ContainerAllocated,
+    ContainerCompleted,
+    ContainersRecovered,
+    LaunchFailed,
+    NodeLost,
+    RequestRefused,
+)
+from ytf.specs.job import Resources
+from ytf.specs.names import ContainerId, NodeId, TaskId
+from ytf.specs.status import FinalStatus, JobRecord
+
+GPU = "yarn.io/gpu"
+QUICK_BEAT_S = 0.2
+SLOW_BEAT_S = 1.0
+_FINISH_PAUSE_S = 0.05
+RELAX_AFTER_BEATS = 15
+"""Beats that bring nothing, after which named hosts are taken for full."""
+
+MakeContext = Callable[[Launch], LaunchContext]
+"""Makes what a node needs to start a starter."""
+
+
+def resource_of(resources: Resources) -> Resource:
+    """A task's resources as YARN counts them."""
+    others = {GPU: resources.gpus} if resources.gpus else {}
+    return Resource(resources.memory_mb, resources.vcores, others)
+
+
+class YarnContainers:
+    """Implements ``ContainerBackend`` for one application attempt.
+
+    ``nodes`` are those of the cluster at the start, for asks by host; ``names``
+    what the scheduler calls them. ``home`` keeps the record, and is tidied up.
+    """
+
+    def __init__(
+        self,
+        protocol: MasterProtocol,
+        *,
+        user: str,
+        nodes: Sequence[NodeReport],
+        names: Mapping[YarnNodeId, str],
+        make_context: MakeContext,
+        home: JobHome,
+        connect: Callable[[NodeToken], NodeProtocol] = NodeProtocol,
+    ) -> None:
+        self._protocol = protocol
+        self._user = user
+        self._nodes, self._names = nodes, names
+        self._make_context = make_context
+        self._home = home
+        self._connect = connect
+        self._tracking_url = ""
+        self._maximum = Resource()
+        self._queue = ""
+        self._headroom: Resource | None = None
+        self._ledger = Ledger()
+        self._events: asyncio.Queue[BackendEvent | None] = asyncio.Queue()
+        self._containers: dict[ContainerId, Container] = {}
+        self._launched: set[ContainerId] = set()
+        self._releases: list[YarnContainerId] = []
+        self._is_new = False
+        self._avoid: frozenset[str] = frozenset()
+        self._avoided: frozenset[str] = frozenset()
+        self._tokens: dict[YarnNodeId, NodeToken] = {}
+        self._lines: dict[YarnNodeId, NodeProtocol] = {}
+        self._work: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._beating: asyncio.Task[None] | None = None
+
+    # ------------------------------------------------------------------ the port
+
+    async def start(self, attempt: int, tracking_url: str) -> None:
+        """Register with the ResourceManager, and begin to beat."""
+        self._tracking_url = tracking_url
+        registration = await self._register()
+        if attempt > 1:
+            self._recovered(registration.previous_containers)
+        self._beating = asyncio.create_task(self._beat())
+        self._beating.add_done_callback(lambda _: self._events.put_nowait(None))
+
+    async def events(self) -> AsyncIterator[BackendEvent]:
+        """What happens, until :meth:`finish`.
+
+        Raises what ended the heartbeats, should anything: without them this
+        attempt is over, and the ResourceManager starts another.
+        """
+        while (event := await self._events.get()) is not None:
+            yield event
+        if self._beating is not None and not self._beating.cancelled():
+            self._beating.result()
+
+    def acknowledge(self, container: ContainerId) -> None:
+        """Nothing to do: the ResourceManager tells a new attempt by itself."""
+
+    def request(self, command: RequestContainer) -> None:
+        """Ask for one container with the next beat."""
+        resource = resource_of(command.resources)
+        excess = resource.excess_over(self._maximum)
+        if excess:
+            told = ", ".join(f"{w} {name} (at most {t})" for name, (w, t) in excess.items())
+            reason = f"a task of {command.group} asks for more than a container may have: {told}"
+            self._events.put_nowait(RequestRefused(request=command.request, reason=reason))
+            return
+        self._ledger.want(command.request, Kind(command.group, resource))
+        self._is_new = True
+        # Advice: with a third of the nodes on the list it is the job that is bad.
+        if len(command.avoid) * 3 <= len(self._nodes):
+            self._avoid = frozenset(self._name(YarnNodeId.parse(node)) for node in command.avoid)
+        self._wake.set()
+
+    def cancel(self, command: CancelRequest) -> None:
+        """Take a request back with the next beat."""
+        self._ledger.forget(command.request)
+        self._wake.set()
+
+    def launch(self, launch: Launch) -> None:
+        """Start a starter at the container's node."""
+        container = self._containers.get(launch.container)
+        if container is not None and launch.container not in self._launched:
+            self._launched.add(launch.container)
+            self._do(self._start(container, launch))
+
+    def release(self, command: ReleaseContainer) -> None:
+        """Kill and give back a container."""
+        container = self._containers.get(command.container)
+        if container is None:
+            return
+        self._releases.append(container.id)
+        if command.container in self._launched:
+            self._do(self._stop(container))
+        self._wake.set()
+
+    def log_url(self, task: TaskId, attempt: int, container: ContainerId) -> str | None:
+        """The node's page of the container's logs."""
+        known = self._containers.get(container)
+        if known is None:
+            return None
+        return f"http://{known.node_http_address}/node/containerlogs/{container}/{self._user}"
+
+    def supply(self) -> str:
+        """What the queue has left for this job, as the ResourceManager last said."""
+        if self._headroom is None:
+            return ""
+        return f"The queue {self._queue} has {self._headroom} left for this job."
+
+    async def finish(self, record: JobRecord) -> None:
+        """Keep the record, unregister, and remove what went with the job."""
+        await asyncio.to_thread(self._home.keep, record)
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        if self._work:
+            await asyncio.wait(self._work, timeout=5.0)
+        status = {
+            FinalStatus.SUCCEEDED: YarnFinalStatus.SUCCEEDED,
+            FinalStatus.FAILED: YarnFinalStatus.FAILED,
+            FinalStatus.KILLED: YarnFinalStatus.KILLED,
+        }[record.status.final_status or FinalStatus.FAILED]
+        await self._unregister(status, record.status.diagnostics)
+        await asyncio.gather(self._protocol.close(), *(x.close() for x in self._lines.values()))
+        # Last: an attempt after this one would need it, and now there will be none.
+        await asyncio.to_thread(self._home.remove_staging)
+
+    # ------------------------------------------------------------------ the ResourceManager
+
+    async def _register(self) -> Registration:
+        place = urlsplit(self._tracking_url)
+        registration = await self._protocol.register(
+            place.hostname or "", place.port or -1, self._tracking_url
+        )
+        self._maximum, self._queue = registration.maximum, registration.queue
+        self._keep_tokens(registration.node_tokens)
+        return registration
+
+    async def _unregister(self, status: YarnFinalStatus, diagnostics: str) -> None:
+        while True:
+            try:
+                if await self._protocol.finish(status, diagnostics, ""):
+                    return
+            except NotRegisteredError:
+                await self._register()
+            await asyncio.sleep(_FINISH_PAUSE_S)
+
+    async def _beat(self) -> None:
+        fruitless = 0
+        while True:
+            # Before looking: what is wished from now on is for the next beat.
+            self._wake.clear()
+            allocation = await self._allocate(self._next_beat())
+            self._take(allocation)
+            waiting = self._ledger.outstanding > 0
+            fruitless = 0 if allocation.allocated or not waiting else fruitless + 1
+            if fruitless == RELAX_AFTER_BEATS:
+                self._ledger.relax()
+            await _wait(self._wake, QUICK_BEAT_S if waiting else SLOW_BEAT_S)
+
+    def _next_beat(self) -> Beat:
+        if self._is_new:
+            self._is_new = False
+            self._ledger.prefer(self._nodes, self._names)
+        releases, self._releases = tuple(self._releases), []
+        added, removed = self._avoid - self._avoided, self._avoided - self._avoid
+        self._avoided = self._avoid
+        return Beat(
+            asks=tuple(self._ledger.changes()),
+            releases=releases,
+            blacklist_additions=tuple(sorted(added)),
+            blacklist_removals=tuple(sorted(removed)),
+        )
+
+    async def _allocate(self, beat: Beat) -> Allocation:
+        try:
+            return await self._protocol.allocate(beat)
+        except OutcomeUnknownError:
+            # The very same beat again: the ResourceManager knows it by its number.
+            return await self._allocate(beat)
+        except NotRegisteredError:
+            # A ResourceManager that has forgotten: everything is to be said again.
+            registration = await self._register()
+            self._recovered(registration.previous_containers)
+            everything = Beat(
+                asks=tuple(self._ledger.everything()),
+                releases=beat.releases,
+                blacklist_additions=tuple(sorted(self._avoid)),
+            )
+            return await self._allocate(everything)
+
+    def _take(self, allocation: Allocation) -> None:
+        self._headroom = allocation.headroom
+        self._keep_tokens(allocation.node_tokens)
+        for container in allocation.allocated:
+            self._allocated(container)
+        if allocation.previous_containers:
+            self._recovered(allocation.previous_containers)
+        for status in allocation.completed:
+            name = ContainerId(str(status.container))
+            self._events.put_nowait(completion(status, launched=name in self._launched))
+            self._launched.discard(name)
+        for node in allocation.updated_nodes:
+            if node.state in (NodeState.LOST, NodeState.DECOMMISSIONED, NodeState.SHUTDOWN):
+                self._events.put_nowait(NodeLost(node=NodeId(str(node.node))))
+
+    def _allocated(self, container: Container) -> None:
+        request = self._ledger.answered(container.priority, self._name(container.node))
+        if request is None:
+            self._releases.append(container.id)
+            return
+        known = ContainerId(str(container.id))
+        self._containers[known] = container
+        self._events.put_nowait(
+            ContainerAllocated(request=request, container=known, node=NodeId(str(container.node)))
+        )
+
+    def _recovered(self, containers: Sequence[Container]) -> None:
+        for container in containers:
+            known = ContainerId(str(container.id))
+            self._containers[known] = container
+            self._launched.add(known)
+        names = tuple(ContainerId(str(c.id)) for c in containers)
+        self._events.put_nowait(ContainersRecovered(containers=names, complete=False))
+
+    def _keep_tokens(self, tokens: Sequence[NodeToken]) -> None:
+        for token in tokens:
+            self._tokens[token.node] = token
+            line = self._lines.get(token.node)
+            if line is not None:
+                line.renew(token.token)
+
+    # ------------------------------------------------------------------ the nodes
+
+    async def _start(self, container: Container, launch: Launch) -> None:
+        try:
+            line = self._line(container.node)
+            done = await line.start([(container, self._make_context(launch))])
+        except OutcomeUnknownError as error:
+            # It may run or not; stopped first, it is surely the one thing and not the other.
+            await self._stop(container)
+            self._failed(launch.container, f"{container.node} did not answer: {error}")
+        except YtfError as error:
+            self._releases.append(container.id)
+            self._failed(launch.container, f"{container.node} refused: {error}")
+        else:
+            for failure in done.failed:
+                self._releases.append(container.id)
+                self._failed(launch.container, f"{container.node} refused: {failure.message}")
+
+    def _name(self, node: YarnNodeId) -> str:
+        """What the scheduler calls a node."""
+        return self._names.get(node, node.host)
+
+    def _failed(self, container: ContainerId, reason: str) -> None:
+        self._events.put_nowait(LaunchFailed(container=container, reason=reason))
+        self._wake.set()
+
+    async def _stop(self, container: Container) -> None:
+        known = ContainerId(str(container.id))
+        try:
+            done = await self._line(container.node).stop([container.id])
+        except YtfError:
+            # The release that the next beat carries ends it as well, if more slowly.
+            return
+        if done.failed:
+            # The node knows nothing of it (any more), so nothing of it runs.
+            self._events.put_nowait(ContainerCompleted(container=known, cause=Cause.RELEASED))
+
+    def _line(self, node: YarnNodeId) -> NodeProtocol:
+        line = self._lines.get(node)
+        if line is None:
+            token = self._tokens.get(node)
+            if token is None:
+                raise YtfError(f"the ResourceManager has given us no token for {node}")
+            line = self._lines[node] = self._connect(token)
+        return line
+
+    def _do(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), timeout_s)
+    except asyncio.TimeoutError:
+        return

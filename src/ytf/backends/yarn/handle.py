@@ -1,0 +1,333 @@
+"""One YARN job as its owner sees it: its master answers, then its record, at worst YARN itself."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import secrets
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from ytf.backends.api import LogLine
+from ytf.backends.yarn.asking import ResourceManager
+from ytf.backends.yarn.home import JobHome, YarnHome
+from ytf.backends.yarn.logs import read_logs
+from ytf.backends.yarn.reports import is_between_masters, master_url, status_of, tracking_url
+from ytf.errors import InternalError, NotFoundError, OutcomeUnknownError, UnreachableError
+from ytf.hadoop.rpc.errors import ApplicationNotFoundError
+from ytf.hadoop.yarn.ids import ApplicationId
+from ytf.hadoop.yarn.records import ApplicationReport, LogStatus
+from ytf.specs import codec
+from ytf.specs.cluster import ClusterSpec
+from ytf.specs.job import JobSpec
+from ytf.specs.names import JobId, TaskId, task_id
+from ytf.specs.status import JobEvent, JobRecord, JobStatus
+from ytf.starter.auth import Signer
+from ytf.starter.http import Answer, Channel, ChannelError
+from ytf.storage.hdfs import HdfsFiles
+
+_PATIENCE_S = 30.0
+"""How long a job may be without a master before a client gives up."""
+_KILL_PATIENCE_S = 5.0
+_RETRY_S = 0.1
+_CALL_S = 10.0
+"""How long a master may take to answer."""
+_TIDY_S = 10.0
+"""How long YARN may take to see that a job is over."""
+_KILL_S = 30.0
+_LOGS_S = 30.0
+"""How long nodes may take to gather the logs of an ended job."""
+_GATHERED = (LogStatus.SUCCEEDED, LogStatus.FAILED, LogStatus.TIMED_OUT, LogStatus.DISABLED)
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """The answer of ``/client/v1/wait``."""
+
+    version: int
+    status: JobStatus
+
+
+class YarnJob:
+    """Implements ``JobHandle``. Works from any machine that has the cluster's configuration.
+
+    While the job runs its master answers, to whoever can read the job's secret
+    in its staging directory; a master that is being started again is waited
+    for. A job that YARN ended without its master, as ``yarn application -kill``
+    does, is recorded by the first of its owner's commands that sees it so. Not
+    for several threads.
+    """
+
+    def __init__(self, rm: ResourceManager, files: HdfsFiles, job: JobId) -> None:
+        self.job = job
+        self._rm = rm
+        self._files = files
+        self._id = ApplicationId.parse(job)
+        self._owner = rm.user
+        self._page: str | None = None
+        self._secret: bytes | None = None
+        self._told: tuple[str, _Told] | None = None
+
+    def exists(self) -> bool:
+        """Whether YARN, or a record, knows of it."""
+        return self._report() is not None or self._home().record() is not None
+
+    def status(self) -> JobStatus:
+        """How the job and its tasks are now."""
+        answer = self._ask("GET", "/client/v1/status")
+        if answer is None:
+            return self._status_without_master(self._report())
+        return self._with_page(msgspec.json.decode(answer.body, type=JobStatus))
+
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        """The next status that differs from ``known``, or the same one after ``timeout_s``.
+
+        A final status is told when YARN, too, has seen the end and the staging
+        directory is gone, unless that takes too long.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            now = self._next_status(known, deadline)
+            if now.state.is_final:
+                self._tidy()
+                return now
+            if now != known or time.monotonic() >= deadline:
+                return now
+            time.sleep(min(_RETRY_S, max(0.0, deadline - time.monotonic())))
+
+    def cluster_spec(self) -> ClusterSpec | None:
+        """Who is where, once everyone is known."""
+        answer = self._ask("GET", "/client/v1/cluster")
+        if answer is None:
+            record = self._home().record()
+            kept = None if record is None else record.cluster_spec
+            return None if kept is None else msgspec.convert(kept, ClusterSpec)
+        if answer.status == 404:
+            return None
+        return msgspec.json.decode(answer.body, type=ClusterSpec)
+
+    def events(self) -> list[JobEvent]:
+        """The job's story so far; empty before its master is up."""
+        answer = self._ask("GET", "/client/v1/events")
+        if answer is None:
+            record = self._home().record()
+            return [] if record is None else list(record.events)
+        return msgspec.json.decode(answer.body, type=list[JobEvent])
+
+    def kill(self, reason: str) -> None:
+        """Ask for the end; nothing happens if the job is over.
+
+        If its master does not answer, or there is none yet, YARN ends the job,
+        with no grace for its programs.
+        """
+        body = msgspec.json.encode({"by": self._rm.user, "reason": reason})
+        with contextlib.suppress(UnreachableError):
+            if self._ask("POST", "/client/v1/kill", body, _KILL_PATIENCE_S) is not None:
+                return
+        why = f"Killed by {self._rm.user}: {reason}"
+        deadline = time.monotonic() + _KILL_S
+        while True:
+            report = self._report()
+            if report is None or report.state.ended:
+                return
+            if self._rm.ask(lambda rm: rm.kill(self._id, why)):
+                return
+            if time.monotonic() > deadline:
+                raise OutcomeUnknownError(
+                    f"YARN has not ended {self.job} within {_KILL_S:g} s",
+                    hint=f"`ytf status {self.job}` tells; if it goes on, kill it once more",
+                )
+            time.sleep(_RETRY_S)
+
+    def logs(self, tasks: list[TaskId], *, follow: bool) -> Iterator[LogLine]:
+        """Lines of the tasks' logs; with ``follow`` until the job and its logs have ended.
+
+        Raises ``NotFoundError`` for a task the job does not have.
+        """
+        has = [task_id(task.group, task.index) for task in self.status().tasks]
+        for task in tasks:
+            if has and task not in has:
+                near = difflib.get_close_matches(task, has, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(has[:8])}"
+                raise NotFoundError(f"{self.job} has no task {task}", hint=hint)
+        return read_logs(self, tasks, follow=follow)
+
+    # -- for the log reader -----------------------------------------------------------
+
+    @property
+    def files(self) -> HdfsFiles:
+        """The file system that logs are gathered in."""
+        return self._files
+
+    @property
+    def rm(self) -> ResourceManager:
+        """Whose job it is."""
+        return self._rm
+
+    @property
+    def owner(self) -> str:
+        """The user whose job it is."""
+        return self._owner
+
+    def wait_for_logs(self) -> None:
+        """Return once the nodes have gathered an ended job's logs, or have had their time."""
+        deadline = time.monotonic() + _LOGS_S
+        while time.monotonic() < deadline:
+            report = self._report()
+            if report is None or report.log_status in _GATHERED:
+                return
+            time.sleep(_RETRY_S)
+
+    # -- finding someone who answers ------------------------------------------------
+
+    def _report(self) -> ApplicationReport | None:
+        """What the ResourceManager says; None if it does not know the job (any more)."""
+        try:
+            report = self._rm.ask(lambda rm: rm.report(self._id))
+        except ApplicationNotFoundError:
+            return None
+        self._owner, self._page = report.user, tracking_url(report)
+        return report
+
+    def _home(self) -> JobHome:
+        return YarnHome.of(self._files, self._rm.conf, self._owner).job(self.job)
+
+    def _ask(
+        self, method: str, path: str, body: bytes = b"", patience_s: float = _PATIENCE_S
+    ) -> Answer | None:
+        """The master's answer (200 or 404); None where no master can answer us.
+
+        There is none yet, none any more, or we may not know the secret. Every
+        call of this surface may be repeated, so one whose outcome is unknown is.
+        """
+        deadline = time.monotonic() + patience_s
+        while True:
+            report = self._report()
+            url, secret = self._way_in(report)
+            is_waiting = report is not None and is_between_masters(report)
+            if not is_waiting and (url is None or secret is None):
+                return None
+            try:
+                answer = self._call(url, secret, method, path, body)
+            except ChannelError as exc:
+                why = str(exc)
+            else:
+                if answer.status in (200, 404):
+                    return answer
+                if answer.status != 503:
+                    raise InternalError(
+                        f"the master answered {method} {path} with {answer.status}:"
+                        f" {answer.error()}"
+                    )
+                why = answer.error()
+            if time.monotonic() > deadline:
+                raise UnreachableError(
+                    f"the master of {self.job} does not answer: {why}",
+                    hint="YARN starts another when its node is found lost, which may take minutes",
+                )
+            time.sleep(_RETRY_S)
+
+    def _known_secret(self) -> bytes | None:
+        if self._secret is None:
+            try:
+                self._secret = self._home().read("secret")
+            except (FileNotFoundError, PermissionError):
+                return None
+        return self._secret
+
+    def _way_in(self, report: ApplicationReport | None) -> tuple[str | None, bytes | None]:
+        """Where the master is, if there is one, and the secret, if we may know it."""
+        url = None if report is None else master_url(report)
+        return url, None if url is None else self._known_secret()
+
+    @staticmethod
+    def _call(
+        url: str | None,
+        secret: bytes | None,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        timeout_s: float = _CALL_S,
+    ) -> Answer:
+        if url is None or secret is None:
+            raise ChannelError("a new one has not registered yet")
+        channel = Channel(url, Signer(secret), f"client/{secrets.token_hex(8)}")
+        with contextlib.closing(channel):
+            return channel.call(method, path, body, timeout_s)
+
+    def _status_without_master(self, report: ApplicationReport | None) -> JobStatus:
+        record = self._home().record()
+        if record is not None:
+            return self._with_page(record.status)
+        if report is None:
+            raise NotFoundError(
+                f"there is no job {self.job} (any more)", hint="ytf list shows those there are"
+            )
+        status = status_of(report, self._spec())
+        if report.state.ended and self._owner == self._rm.user:
+            self._bury(status)
+        return status
+
+    def _bury(self, status: JobStatus) -> None:
+        """Record a job of ours that YARN ended without its master, and remove what it left."""
+        spec = self._spec()
+        ended = JobEvent(
+            at=status.finished or time.time(), event="JobFinished", text=status.diagnostics
+        )
+        record = JobRecord(
+            status=status,
+            spec={} if spec is None else codec.to_dict(spec),
+            cluster_spec=None,
+            events=(ended,),
+        )
+        self._home().keep(record)
+        self._home().remove_staging()
+
+    def _with_page(self, status: JobStatus) -> JobStatus:
+        """With the way through the ResourceManager's proxy, which a master does not know."""
+        return msgspec.structs.replace(status, tracking_url=self._page)
+
+    def _spec(self) -> JobSpec | None:
+        try:
+            return codec.from_json(self._home().read("spec.json"))
+        except (FileNotFoundError, PermissionError):
+            return None
+
+    def _next_status(self, known: JobStatus | None, deadline: float) -> JobStatus:
+        """What the master tells when there is news or its hold time is over."""
+        report = self._report()
+        url, secret = self._way_in(report)
+        is_waiting = report is not None and is_between_masters(report)
+        if not is_waiting and (url is None or secret is None):
+            return self._status_without_master(report)
+        version = 0
+        # Versions count within one master only.
+        if self._told and self._told[0] == url and self._told[1].status == known:
+            version = self._told[1].version
+        left_s = max(deadline - time.monotonic(), 0.01) if version else _CALL_S
+        try:
+            path = f"/client/v1/wait?version={version}"
+            answer = self._call(url, secret, "GET", path, timeout_s=left_s)
+        except ChannelError:
+            # YARN decides whether a master is dead, and whether another follows.
+            return self.status() if known is None else known
+        if answer.status != 200:
+            return self.status() if known is None else known
+        told = msgspec.json.decode(answer.body, type=_Told)
+        told = _Told(told.version, self._with_page(told.status))
+        self._told = (url or "", told)
+        return told.status
+
+    def _tidy(self) -> None:
+        """Wait until YARN has seen the end, and remove what a dead master left of our job."""
+        deadline = time.monotonic() + _TIDY_S
+        while True:
+            report = self._report()
+            if report is None or report.state.ended:
+                break
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_RETRY_S)
+        if self._owner == self._rm.user:
+            self._home().remove_staging()

@@ -1,0 +1,91 @@
+"""Where a user's jobs keep things in HDFS: ``/user/<user>/.ytf`` and what is below it.
+
+::
+
+    layers/                       the layer store
+    jobs/<application id>/        staging: goes with the job, its owner's alone
+        spec.json job.json secret baggage.json journal/ files/ *.sh
+    history/<application id>/     what stays: record.json
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from ytf.hadoop.conf import Configuration
+from ytf.specs.names import JobId
+from ytf.specs.status import JobRecord
+from ytf.storage.files import Files
+
+_PREFIX = "dfs.user.home.dir.prefix"
+# Others may pass to the layers if the home directory lets them; jobs are closed below.
+_OPEN, _CLOSED = 0o755, 0o700
+
+
+@dataclass(frozen=True)
+class YarnHome:
+    """The directories of one user's jobs in one file system."""
+
+    files: Files
+    root: str
+
+    @classmethod
+    def of(cls, files: Files, conf: Configuration, user: str) -> YarnHome:
+        """Below the user's home directory, as HDFS names it."""
+        return cls(files, f"{conf.get(_PREFIX, '/user')}/{user}/.ytf")
+
+    def ensure(self) -> None:
+        """Make what is not there yet."""
+        self.files.mkdir(self.root, _OPEN)
+        for name in ("jobs", "history"):
+            self.files.mkdir(f"{self.root}/{name}", _CLOSED)
+
+    @property
+    def layers(self) -> str:
+        """The layer store."""
+        return f"{self.root}/layers"
+
+    def job(self, job: JobId) -> JobHome:
+        """The directories of one job."""
+        return JobHome(self.files, f"{self.root}/jobs/{job}", f"{self.root}/history/{job}")
+
+
+@dataclass(frozen=True)
+class JobHome:
+    """What one job has in HDFS. Failures are ``OSError`` and of our own tree at once."""
+
+    files: Files
+    staging: str
+    kept: str
+
+    @classmethod
+    def at(cls, files: Files, staging: str) -> JobHome:
+        """The one whose staging directory this is."""
+        jobs, _, job = staging.rstrip("/").rpartition("/")
+        return cls(files, staging, f"{jobs.rpartition('/')[0]}/history/{job}")
+
+    def read(self, name: str) -> bytes:
+        """A staged file, or ``FileNotFoundError``."""
+        return b"".join(self.files.read(f"{self.staging}/{name}"))
+
+    def record(self) -> JobRecord | None:
+        """The record, once the job is over."""
+        try:
+            data = b"".join(self.files.read(f"{self.kept}/record.json"))
+        except FileNotFoundError:
+            return None
+        return msgspec.json.decode(data, type=JobRecord)
+
+    def keep(self, record: JobRecord) -> None:
+        """Put the record where it stays; the first one counts."""
+        self.files.mkdir(self.kept, _CLOSED)
+        try:
+            self.files.write(f"{self.kept}/record.json", [msgspec.json.encode(record)])
+        except FileExistsError:
+            return
+
+    def remove_staging(self) -> None:
+        """Remove all that goes with the job. Idempotent."""
+        self.files.delete(self.staging)

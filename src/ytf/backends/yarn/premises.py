@@ -1,0 +1,113 @@
+"""What a master begins with in the container that YARN gave it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ytf.backends.yarn import baggage
+from ytf.backends.yarn.containers import YarnContainers
+from ytf.backends.yarn.contexts import SECRET, Contexts
+from ytf.backends.yarn.home import JobHome
+from ytf.errors import SettingsError, YtfError
+from ytf.hadoop.conf import FILES, Configuration
+from ytf.hadoop.security.credentials import Credentials, read_token_file
+from ytf.hadoop.yarn.client import ClientProtocol
+from ytf.hadoop.yarn.ids import NodeId
+from ytf.hadoop.yarn.master import MasterProtocol, attempt_of, master_token
+from ytf.hadoop.yarn.records import NodeReport, NodeState
+from ytf.master.premises import Premises
+from ytf.master.service import log
+from ytf.master.view import JobInfo
+from ytf.specs import codec
+from ytf.storage.hdfs import HdfsBlobs, HdfsFiles, path_of
+
+_NODES_S = 5.0
+"""How long the list of nodes may take; without it allocation is slower, no more."""
+
+
+async def premises(staging: str, environ: Mapping[str, str] = os.environ) -> Premises:
+    """Those of the attempt whose container this is, at the job staged at a URL."""
+    conf = container_configuration(environ)
+    credentials = read_token_file(environ)
+    token = master_token(credentials)
+    files = HdfsFiles.open(staging, conf)
+    home = JobHome.at(files, path_of(staging))
+    nodes, spec, about, brought = await asyncio.gather(
+        _nodes(conf),
+        asyncio.to_thread(home.read, "spec.json"),
+        asyncio.to_thread(home.read, "job.json"),
+        asyncio.to_thread(home.read, "baggage.json"),
+    )
+    info = msgspec.json.decode(about, type=JobInfo)
+    contexts = Contexts(
+        user=info.user,
+        secure=conf.secure,
+        baggage=baggage.decode(brought),
+        credentials=credentials,
+    )
+    backend = YarnContainers(
+        MasterProtocol.from_conf(conf, token),
+        user=info.user,
+        nodes=nodes,
+        names=_names(conf, nodes),
+        make_context=contexts.starter,
+        home=home,
+    )
+    return Premises(
+        spec=codec.from_json(spec),
+        info=info,
+        secret=_secret(credentials),
+        attempt=attempt_of(token).number,
+        journal=HdfsBlobs(files.link, f"{home.staging}/journal"),
+        journal_patience_s=5.0,
+        interface="0.0.0.0",
+        host=_host(environ),
+        backend=backend,
+    )
+
+
+def container_configuration(environ: Mapping[str, str]) -> Configuration:
+    """The node's own configuration, which knows best; else what came with the job.
+
+    The latter lies in the working directory.
+    """
+    named = environ.get("HADOOP_CONF_DIR")
+    if named and any(os.access(Path(named, name), os.R_OK) for name in FILES):
+        return Configuration.load(Path(named), environ=environ)
+    return Configuration.load(Path.cwd(), environ=environ)
+
+
+async def _nodes(conf: Configuration) -> Sequence[NodeReport]:
+    async with ClientProtocol.from_conf(conf) as rm:
+        try:
+            return await asyncio.wait_for(rm.nodes(NodeState.RUNNING), _NODES_S)
+        except (YtfError, asyncio.TimeoutError) as error:
+            log(f"the nodes of the cluster are not known, so none is asked for by name: {error}")
+            return ()
+
+
+def _names(conf: Configuration, nodes: Sequence[NodeReport]) -> dict[NodeId, str]:
+    """What the scheduler calls each node (``SchedulerNode.getNodeName``)."""
+    with_port = conf.get_bool("yarn.scheduler.include-port-in-node-name", False)
+    return {each.node: str(each.node) if with_port else each.node.host for each in nodes}
+
+
+def _secret(credentials: Credentials) -> bytes:
+    try:
+        return credentials.secrets[SECRET]
+    except KeyError:
+        raise SettingsError(f"the container's credentials hold no {SECRET}") from None
+
+
+def _host(environ: Mapping[str, str]) -> str:
+    host = environ.get("NM_HOST")
+    if not host:
+        raise SettingsError(
+            "NM_HOST is not set", hint="a master runs in the container that YARN starts for it"
+        )
+    return host

@@ -1,0 +1,97 @@
+"""What the ResourceManager says of an application, in the words of a job."""
+
+from __future__ import annotations
+
+from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
+from ytf.hadoop.yarn.records import FinalStatus as YarnFinalStatus
+from ytf.specs.job import JobSpec
+from ytf.specs.names import JobId, group_of, index_of
+from ytf.specs.status import (
+    FinalStatus,
+    JobState,
+    JobStatus,
+    JobSummary,
+    TaskState,
+    TaskStatus,
+)
+
+TYPE = "YTF"
+"""What our applications are to YARN."""
+
+_FINAL = {
+    YarnFinalStatus.SUCCEEDED: JobState.SUCCEEDED,
+    YarnFinalStatus.KILLED: JobState.KILLED,
+}
+
+
+def master_url(report: ApplicationReport) -> str | None:
+    """Where the master that registered last listens; None before the first did."""
+    if report.state is not ApplicationState.RUNNING or report.rpc_port <= 0:
+        return None
+    return f"http://{report.host}:{report.rpc_port}"
+
+
+def is_between_masters(report: ApplicationReport) -> bool:
+    """Whether a master died and the next one is not there yet: it will know of the job again."""
+    if report.state.ended or report.state is ApplicationState.RUNNING:
+        return False
+    return report.attempt is not None and report.attempt.number > 1
+
+
+def state_of(report: ApplicationReport) -> JobState:
+    """How far a job is, as far as YARN can tell."""
+    if report.state is ApplicationState.FINISHED:
+        return _FINAL.get(report.final_status, JobState.FAILED)
+    if report.state is ApplicationState.FAILED:
+        return JobState.FAILED
+    if report.state is ApplicationState.KILLED:
+        return JobState.KILLED
+    running = report.state is ApplicationState.RUNNING
+    return JobState.RUNNING if running else JobState.SUBMITTED
+
+
+def status_of(report: ApplicationReport, spec: JobSpec | None) -> JobStatus:
+    """A job's status without its master; the tasks as they were asked for, if that is known."""
+    state = state_of(report)
+    task_state = TaskState.LOST if state.is_final else TaskState.PENDING
+    tasks = () if spec is None else spec.tasks()
+    return JobStatus(
+        id=JobId(str(report.id)),
+        name=report.name,
+        user=report.user,
+        queue=report.queue,
+        backend="yarn",
+        state=state,
+        final_status=FinalStatus(state.value) if state.is_final else None,
+        diagnostics=report.diagnostics.strip(),
+        started=_seconds(report.started_ms),
+        finished=_seconds(report.finished_ms),
+        tracking_url=tracking_url(report),
+        tasks=tuple(
+            TaskStatus(group=group_of(task), index=index_of(task), state=task_state, attempt=1)
+            for task in tasks
+        ),
+    )
+
+
+def summary_of(report: ApplicationReport) -> JobSummary:
+    """A line of ``ytf list``."""
+    return JobSummary(
+        id=JobId(str(report.id)),
+        name=report.name,
+        user=report.user,
+        queue=report.queue,
+        backend="yarn",
+        state=state_of(report),
+        started=_seconds(report.started_ms),
+        finished=_seconds(report.finished_ms),
+    )
+
+
+def tracking_url(report: ApplicationReport) -> str | None:
+    """The way to the job's page through the ResourceManager's proxy."""
+    return None if report.tracking_url in ("", "N/A") else report.tracking_url
+
+
+def _seconds(time_ms: int) -> float | None:
+    return time_ms / 1000 if time_ms else None

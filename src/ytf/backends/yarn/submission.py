@@ -1,0 +1,145 @@
+"""Submitting a job to YARN: all of it, or nothing is left."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ytf.backends.local.home import Home
+from ytf.backends.yarn import baggage
+from ytf.backends.yarn.asking import ResourceManager
+from ytf.backends.yarn.capacity import check_capacity
+from ytf.backends.yarn.containers import resource_of
+from ytf.backends.yarn.contexts import SECRET, Contexts
+from ytf.backends.yarn.home import JobHome, YarnHome
+from ytf.backends.yarn.reports import TYPE
+from ytf.backends.yarn.shipping import Shipped, ship
+from ytf.errors import RefusedError, UnreachableError
+from ytf.hadoop.rpc.errors import ApplicationNotFoundError
+from ytf.hadoop.security.credentials import Credentials
+from ytf.hadoop.yarn.ids import ApplicationId
+from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
+from ytf.hadoop.yarn.submission import Submission
+from ytf.master.view import JobInfo
+from ytf.packaging.cache import LayerCache
+from ytf.specs.codec import to_json
+from ytf.specs.names import JobId
+
+if TYPE_CHECKING:
+    from ytf.client.plan import Plan
+
+_ACCEPT_S = 60.0
+_LOOK_S = 0.05
+_TAKEN = (ApplicationState.ACCEPTED, ApplicationState.RUNNING, ApplicationState.FINISHED)
+
+
+def submit(rm: ResourceManager, home: YarnHome, plan: Plan) -> JobId:
+    """Stage a job and submit it; returns once the queue has accepted it.
+
+    Whatever stops it half-way (an error, Ctrl-C) leaves neither application nor
+    staging directory.
+    """
+    _refuse_what_is_not_there(plan)
+    new = check_capacity(rm, plan.spec)
+    job = JobId(str(new))
+    home.ensure()
+    job_home = home.job(job)
+    job_home.files.mkdir(job_home.staging)
+    is_submitted = False
+    try:
+        # Shipping needs no look at the cluster, and takes the longest.
+        cache = LayerCache(Home.of().root / "layers")
+        shipped = ship(home, job_home, cache, rm.conf, rm.user, plan.uploads)
+        submission = _stage(rm, job_home, new, plan, shipped)
+        is_submitted = True
+        rm.ask(lambda asked: asked.submit(submission))
+        _wait_until_accepted(rm, submission)
+    except BaseException:
+        if is_submitted:
+            _withdraw(rm, new)
+        job_home.remove_staging()
+        raise
+    return job
+
+
+def _refuse_what_is_not_there(plan: Plan) -> None:
+    if plan.spec.environment != "node":
+        raise RefusedError(
+            "this version ships no environments to YARN",
+            hint="use --env node: the program runs on what the nodes have",
+        )
+    if plan.spec.client:
+        raise RefusedError(
+            "this version runs no clients of jobs on YARN",
+            hint="leave --client out, or use --backend local",
+        )
+
+
+def _stage(
+    rm: ResourceManager, job_home: JobHome, new: ApplicationId, plan: Plan, shipped: Shipped
+) -> Submission:
+    spec = plan.spec
+    secret = secrets.token_hex(32).encode()
+    about = JobInfo(
+        id=JobId(str(new)), user=rm.user, submitted_at=time.time(), backend=plan.backend
+    )
+    staged = {
+        "spec.json": to_json(spec).encode(),
+        "job.json": msgspec.json.encode(about),
+        "secret": secret,
+        "baggage.json": baggage.encode(shipped.starter),
+    }
+    for name, data in staged.items():
+        job_home.files.write(f"{job_home.staging}/{name}", [data])
+    contexts = Contexts(
+        user=rm.user,
+        secure=rm.conf.secure,
+        baggage=shipped.master,
+        credentials=Credentials({}, {SECRET: secret}),
+    )
+    return Submission(
+        id=new,
+        name=spec.name,
+        type=TYPE,
+        queue=spec.queue,
+        master=contexts.master(job_home.files.uri(job_home.staging)),
+        master_resource=resource_of(spec.master.resources),
+        max_attempts=spec.master.max_attempts,
+        keep_containers=True,
+        attempt_window_s=spec.master.attempt_window_s,
+    )
+
+
+def _wait_until_accepted(rm: ResourceManager, submission: Submission) -> None:
+    deadline = time.monotonic() + _ACCEPT_S
+    while True:
+        report = _report(rm, submission)
+        if report is not None and report.state in _TAKEN:
+            return
+        if report is not None and report.state.ended:
+            raise RefusedError(f"YARN did not take the job: {report.diagnostics.strip()}")
+        if time.monotonic() > deadline:
+            raise UnreachableError(
+                f"YARN has not accepted {submission.id} within {_ACCEPT_S:g} s",
+                hint="see whether the ResourceManager is well, and submit again",
+            )
+        time.sleep(_LOOK_S)
+
+
+def _report(rm: ResourceManager, submission: Submission) -> ApplicationReport | None:
+    try:
+        return rm.ask(lambda asked: asked.report(submission.id))
+    except ApplicationNotFoundError:
+        # Another ResourceManager took over, and had not heard of it: to say it twice is once.
+        rm.ask(lambda asked: asked.submit(submission))
+        return None
+
+
+def _withdraw(rm: ResourceManager, application: ApplicationId) -> None:
+    try:
+        rm.ask(lambda asked: asked.kill(application, "the submission was given up"))
+    except ApplicationNotFoundError:
+        return

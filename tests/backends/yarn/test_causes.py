@@ -1,0 +1,61 @@
+"""YARN's exit statuses in the job machine's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from ytf.backends.yarn.causes import completion
+from ytf.hadoop.yarn.ids import ContainerId
+from ytf.hadoop.yarn.records import ContainerState, ContainerStatus
+from ytf.master.events import Cause, ContainerCompleted
+
+CONTAINER = "container_e02_1700000000000_0007_01_000003"
+
+
+def ended(status: int, diagnostics: str = "", *, launched: bool = True) -> ContainerCompleted:
+    told = ContainerStatus(
+        container=ContainerId.parse(CONTAINER),
+        state=ContainerState.COMPLETE,
+        exit_status=status,
+        diagnostics=diagnostics,
+    )
+    return completion(told, launched=launched)
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        (-101, Cause.DISK_FAILED),
+        (-102, Cause.PREEMPTED),
+        (-103, Cause.MEMORY),
+        (-104, Cause.MEMORY),
+        (-105, Cause.RELEASED),
+        (-106, Cause.RELEASED),
+        (-107, Cause.RELEASED),
+        (-108, Cause.PREEMPTED),
+        (-109, Cause.LOGS),
+        (-7777, Cause.EXITED),
+    ],
+)
+def test_what_yarn_says_by_number(status: int, cause: Cause) -> None:
+    event = ended(status, "first line\n  and a page of stack traces\n")
+    assert (event.container, event.cause) == (CONTAINER, cause)
+    assert (event.exit_code, event.signal) == (None, None)
+    assert event.diagnostics.endswith("(first line)")
+
+
+def test_an_abort_has_three_reasons() -> None:
+    lost = "Container released on a *lost* node"
+    assert ended(-100, lost).cause is Cause.NODE_LOST
+    assert ended(-100, lost, launched=False).cause is Cause.NODE_LOST
+    assert ended(-100, "Container released by application").cause is Cause.RELEASED
+    assert ended(-100, "Container expired", launched=False).cause is Cause.EXPIRED
+
+
+def test_what_a_process_says() -> None:
+    good, bad, killed = ended(0, "noise"), ended(3, "Exception from launch"), ended(137)
+    assert (good.cause, good.exit_code, good.diagnostics) == (Cause.EXITED, 0, "")
+    assert (bad.cause, bad.exit_code, bad.signal) == (Cause.EXITED, 3, None)
+    assert bad.diagnostics == "exited with 3 (Exception from launch)"
+    assert (killed.exit_code, killed.signal) == (None, 9)
+    assert killed.diagnostics == "ended by signal 9"

@@ -1,0 +1,251 @@
+"""The master's side of YARN, against a ResourceManager that can be made to say anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.yarn.fakes import (
+    NODE,
+    TOKEN,
+    FakeNode,
+    FakeRm,
+    allocation,
+    completed,
+    container,
+    node_report,
+)
+from ytf.backends.api import Launch
+from ytf.backends.yarn.containers import YarnContainers
+from ytf.backends.yarn.home import JobHome
+from ytf.errors import OutcomeUnknownError, UnreachableError
+from ytf.hadoop.rpc.errors import AttemptNotFoundError, NotRegisteredError
+from ytf.hadoop.yarn.launch import LaunchContext
+from ytf.hadoop.yarn.records import FinalStatus as YarnFinalStatus
+from ytf.hadoop.yarn.records import NodeState
+from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
+from ytf.master.events import (
+    BackendEvent,
+    Cause,
+    ContainerAllocated,
+    ContainerCompleted,
+    ContainersRecovered,
+    LaunchFailed,
+    NodeLost,
+    RequestRefused,
+)
+from ytf.specs.job import Resources
+from ytf.specs.names import ContainerId, JobId, NodeId, RequestId, TaskId
+from ytf.specs.status import FinalStatus, JobRecord, JobState, JobStatus
+from ytf.storage.files import LocalFiles
+
+URL = "http://node7:4711"
+FIRST = ContainerId(str(container(2).id))
+
+
+class World:
+    """A started backend and who it talks to."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.rm = FakeRm()
+        self.node = FakeNode(TOKEN)
+        staging = tmp_path / ".ytf" / "jobs" / "application_1_0007"
+        (staging / "journal").mkdir(parents=True)
+        self.home = JobHome.at(LocalFiles(), str(staging))
+        self.backend = YarnContainers(
+            self.rm,
+            user="alice",
+            nodes=[node_report()],
+            names={NODE: "node7"},
+            make_context=lambda launch: LaunchContext(command=f"exec {launch.task}"),
+            home=self.home,
+            connect=lambda token: self.node,
+        )
+        self.events = self.backend.events()
+
+    async def next(self) -> BackendEvent:
+        return await asyncio.wait_for(anext(self.events), 5)
+
+    async def allocated(self) -> None:
+        """Have the first container."""
+        self.backend.request(wish("a"))
+        await self.rm.next_beat()
+        self.rm.answers.put_nowait(allocation(container(2)))
+        assert isinstance(await self.next(), ContainerAllocated)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    made = World(tmp_path)
+    await made.backend.start(1, URL)
+    yield made
+    made.rm.finish_answers = [True]
+    await made.backend.finish(record(FinalStatus.KILLED))
+
+
+def wish(name: str, memory_mb: int = 128, avoid: tuple[NodeId, ...] = ()) -> RequestContainer:
+    resources = Resources(memory_mb=memory_mb)
+    return RequestContainer(
+        request=RequestId(name), group="worker", resources=resources, avoid=avoid
+    )
+
+
+def launch() -> Launch:
+    return Launch(
+        container=FIRST, task=TaskId("worker:0"), env={}, defaults={}, starter={}, memory_mb=128
+    )
+
+
+def record(final: FinalStatus) -> JobRecord:
+    status = JobStatus(
+        id=JobId("application_1_0007"),
+        name="n",
+        user="alice",
+        queue="default",
+        backend="yarn",
+        state=JobState(final.value),
+        final_status=final,
+        diagnostics="that was it",
+    )
+    return JobRecord(status=status, spec={}, cluster_spec=None, events=())
+
+
+async def test_from_a_wish_to_a_container_that_ends(world: World) -> None:
+    assert world.rm.registered == [("node7", 4711, URL)]
+    world.backend.request(wish("a"))
+    world.backend.request(wish("b"))
+    beat = await world.rm.next_beat()
+    assert {ask.place: ask.count for ask in beat.asks} == {"node7": 2, "/rack": 2, "*": 2}
+    world.rm.answers.put_nowait(allocation(container(2), container(3), container(4)))
+    first, second = await world.next(), await world.next()
+    assert isinstance(first, ContainerAllocated)
+    assert isinstance(second, ContainerAllocated)
+    assert (first.request, first.container, first.node) == ("a", FIRST, str(NODE))
+    assert second.request == "b"
+    # Two were wished for: the third goes back.
+    assert (await world.rm.next_beat()).releases == (container(4).id,)
+    world.backend.launch(launch())
+    world.backend.launch(launch())
+    world.rm.answers.put_nowait(allocation(ended=[completed(2, 3)]))
+    ended = await world.next()
+    assert isinstance(ended, ContainerCompleted)
+    assert (ended.container, ended.exit_code) == (FIRST, 3)
+    assert [each for each, _ in world.node.started] == [container(2).id]
+    assert world.backend.log_url(TaskId("worker:0"), 1, FIRST) == (
+        f"http://node7:8042/node/containerlogs/{FIRST}/alice"
+    )
+    assert "1024 MB" in world.backend.supply()
+
+
+async def test_what_no_container_can_have_is_refused(world: World) -> None:
+    world.backend.request(wish("a", memory_mb=10**6))
+    refused = await world.next()
+    assert isinstance(refused, RequestRefused)
+    assert "1000000 memory-mb (at most 8192)" in refused.reason
+
+
+async def test_a_wish_taken_back(world: World) -> None:
+    world.backend.request(wish("a"))
+    await world.rm.next_beat()
+    world.rm.answers.put_nowait(allocation())
+    world.backend.cancel(CancelRequest(request=RequestId("a")))
+    beat = await world.rm.next_beat()
+    assert {ask.count for ask in beat.asks} == {0}
+
+
+async def test_a_beat_without_an_answer_is_repeated(world: World) -> None:
+    world.backend.request(wish("a"))
+    beat = await world.rm.next_beat()
+    world.rm.answers.put_nowait(OutcomeUnknownError("no answer"))
+    assert await world.rm.next_beat() == beat
+
+
+async def test_a_resourcemanager_that_has_forgotten_hears_everything_again(world: World) -> None:
+    await world.allocated()
+    world.backend.request(wish("b"))
+    beat = await world.rm.next_beat()
+    world.rm.previous = (container(2),)
+    world.rm.answers.put_nowait(NotRegisteredError("who are you?"))
+    again = await world.rm.next_beat()
+    assert len(world.rm.registered) == 2
+    assert {a.place: a.count for a in again.asks} == {a.place: a.count for a in beat.asks}
+    assert await world.next() == ContainersRecovered(containers=(FIRST,), complete=False)
+
+
+async def test_a_node_that_refuses(world: World) -> None:
+    await world.allocated()
+    world.node.failure = "no room"
+    world.backend.launch(launch())
+    failed = await world.next()
+    assert failed == LaunchFailed(container=FIRST, reason=f"{NODE} refused: no room")
+    assert (await world.rm.next_beat()).releases == (container(2).id,)
+
+
+async def test_a_node_that_cannot_be_reached(world: World) -> None:
+    await world.allocated()
+    world.node.error = UnreachableError("no route")
+    world.backend.launch(launch())
+    failed = await world.next()
+    assert isinstance(failed, LaunchFailed)
+    assert "no route" in failed.reason
+
+
+async def test_a_start_without_an_answer_is_stopped_first(world: World) -> None:
+    await world.allocated()
+    world.node.error = OutcomeUnknownError("no answer")
+    world.backend.launch(launch())
+    assert isinstance(await world.next(), LaunchFailed)
+    assert world.node.stopped == [container(2).id]
+
+
+async def test_a_container_given_back(world: World) -> None:
+    await world.allocated()
+    world.backend.launch(launch())
+    world.backend.release(ReleaseContainer(container=FIRST))
+    assert (await world.rm.next_beat()).releases == (container(2).id,)
+    world.rm.answers.put_nowait(allocation(ended=[completed(2, -105)]))
+    ended = await world.next()
+    assert isinstance(ended, ContainerCompleted)
+    assert ended.cause is Cause.RELEASED
+    assert world.node.stopped == [container(2).id]
+
+
+async def test_a_lost_node_is_told(world: World) -> None:
+    await world.rm.beat.wait()
+    world.rm.answers.put_nowait(allocation(nodes=[node_report(NodeState.LOST)]))
+    assert await world.next() == NodeLost(node=NodeId(str(NODE)))
+
+
+async def test_the_end_of_the_heartbeats_ends_the_attempt(world: World) -> None:
+    world.rm.answers.put_nowait(AttemptNotFoundError("you are dead"))
+    with pytest.raises(AttemptNotFoundError):
+        await world.next()
+
+
+async def test_a_later_attempt_hears_of_what_lives(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.rm.previous = (container(2),)
+    await world.backend.start(2, URL)
+    assert await world.next() == ContainersRecovered(containers=(FIRST,), complete=False)
+    # It was started by an earlier attempt.
+    world.backend.launch(launch())
+    assert world.node.started == []
+    await world.backend.finish(record(FinalStatus.SUCCEEDED))
+
+
+async def test_the_end_leaves_a_record_and_nothing_else(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await world.backend.start(1, URL)
+    world.rm.finish_answers = [NotRegisteredError("again?"), False, True]
+    await world.backend.finish(record(FinalStatus.SUCCEEDED))
+    assert world.rm.finishes == [(YarnFinalStatus.SUCCEEDED, "that was it")] * 3
+    assert len(world.rm.registered) == 2
+    assert world.rm.closed
+    with pytest.raises(FileNotFoundError):
+        world.home.read("journal")
+    assert world.home.record() == record(FinalStatus.SUCCEEDED)
+    world.home.keep(record(FinalStatus.FAILED))
+    assert world.home.record() == record(FinalStatus.SUCCEEDED)

@@ -1,0 +1,162 @@
+"""What travels to containers, what YARN's reports mean, and whose log a file is."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from ytf.backends.api import Launch
+from ytf.backends.yarn import baggage
+from ytf.backends.yarn.contexts import Contexts
+from ytf.backends.yarn.logs import Stream, parse_name
+from ytf.backends.yarn.reports import is_between_masters, master_url, state_of, status_of
+from ytf.backends.yarn.shipping import check_name
+from ytf.errors import SpecError
+from ytf.hadoop.security.credentials import Credentials
+from ytf.hadoop.security.tokens import MASTER_TOKEN, Token
+from ytf.hadoop.yarn.ids import ApplicationId, AttemptId
+from ytf.hadoop.yarn.launch import FileType, LocalFile, Visibility
+from ytf.hadoop.yarn.records import (
+    ApplicationReport,
+    ApplicationState,
+    FinalStatus,
+    LogStatus,
+)
+from ytf.specs.job import JobSpec, TaskGroupSpec
+from ytf.specs.names import ContainerId, TaskId
+from ytf.specs.status import JobState, TaskState
+
+APP = ApplicationId(1700000000000, 7)
+FILES = {
+    "ytf_layer_1": LocalFile(
+        url="hdfs://nn:1/l.tar.gz",
+        size=5,
+        modified_ms=17,
+        type=FileType.ARCHIVE,
+        visibility=Visibility.PUBLIC,
+    )
+}
+TOKENS = {
+    "am": Token(b"a", b"p", MASTER_TOKEN),
+    "hdfs": Token(b"h", b"p", "HDFS_DELEGATION_TOKEN"),
+}
+HELD = Credentials(TOKENS, {"ytf.job.secret": b"s3cr3t"})
+
+
+def contexts(*, secure: bool = False) -> Contexts:
+    return Contexts(user="alice", secure=secure, baggage=FILES, credentials=HELD)
+
+
+def report(
+    state: ApplicationState,
+    final: FinalStatus = FinalStatus.UNDEFINED,
+    *,
+    attempt: int = 1,
+    port: int = -1,
+) -> ApplicationReport:
+    return ApplicationReport(
+        id=APP, name="n", type="YTF", user="alice", queue="default", state=state,
+        final_status=final, diagnostics=" said \n", progress=0.0, host="node7", rpc_port=port,
+        tracking_url="N/A", original_tracking_url="", attempt=AttemptId(APP, attempt), tags=(),
+        priority=0, submitted_ms=0, started_ms=1500, launched_ms=0, finished_ms=0, usage=None,
+        log_status=LogStatus.NOT_STARTED, node_label_expression="", unmanaged=False,
+        client_token=None, master_token=None,
+    )  # fmt: skip
+
+
+def test_baggage_survives_its_stay_in_hdfs() -> None:
+    assert baggage.decode(baggage.encode(FILES)) == FILES
+
+
+def test_a_starter_gets_everything_in_one_variable_and_no_master_token() -> None:
+    launch = Launch(
+        container=ContainerId("container_1_0001_01_000002"),
+        task=TaskId("my_group:3"),
+        env={"DTF_TASK_PROGRAM": 'echo "$HOME" `id` \\ \n <LOG_DIR> {{X}}'},
+        defaults={"OMP_NUM_THREADS": "2"},
+        starter={"attempt": 1},
+        memory_mb=128,
+    )
+    context = contexts().starter(launch)
+    context.to_message()
+    assert list(context.environment) == ["YTF_LAUNCH"]
+    told = json.loads(base64.b64decode(context.environment["YTF_LAUNCH"]))
+    assert told["env"] == launch.env
+    assert told["defaults"] == {"HADOOP_USER_NAME": "alice", "OMP_NUM_THREADS": "2"}
+    assert told["starter"] == {"attempt": 1, "log_prefix": "my_group-3"}
+    assert context.files == FILES
+    assert context.credentials == HELD.without_kind(MASTER_TOKEN)
+    assert context.credentials.tokens.keys() == {"hdfs"}
+    assert b"s3cr3t" not in context.environment["YTF_LAUNCH"].encode()
+
+
+def test_a_master_is_told_where_its_job_is_staged() -> None:
+    context = contexts().master("hdfs://nn:1/user/a b/.ytf/jobs/a")
+    context.to_message()
+    assert context.command == (
+        "exec sh ytf_master.sh --backend yarn --staging 'hdfs://nn:1/user/a b/.ytf/jobs/a'"
+        " 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"
+    )
+    assert context.environment == {"HADOOP_USER_NAME": "alice"}
+    assert contexts(secure=True).master("hdfs://nn/x").environment == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "final", "means"),
+    [
+        (ApplicationState.NEW_SAVING, FinalStatus.UNDEFINED, JobState.SUBMITTED),
+        (ApplicationState.ACCEPTED, FinalStatus.UNDEFINED, JobState.SUBMITTED),
+        (ApplicationState.RUNNING, FinalStatus.UNDEFINED, JobState.RUNNING),
+        (ApplicationState.FINISHED, FinalStatus.SUCCEEDED, JobState.SUCCEEDED),
+        (ApplicationState.FINISHED, FinalStatus.KILLED, JobState.KILLED),
+        (ApplicationState.FINISHED, FinalStatus.ENDED, JobState.FAILED),
+        (ApplicationState.FAILED, FinalStatus.FAILED, JobState.FAILED),
+        (ApplicationState.KILLED, FinalStatus.KILLED, JobState.KILLED),
+    ],
+)
+def test_what_a_state_of_yarn_means(
+    state: ApplicationState, final: FinalStatus, means: JobState
+) -> None:
+    assert state_of(report(state, final)) is means
+
+
+def test_a_status_without_a_master() -> None:
+    spec = JobSpec(groups={"worker": TaskGroupSpec(count=2)}, command="true")
+    waiting = status_of(report(ApplicationState.ACCEPTED), spec)
+    assert [(t.index, t.state) for t in waiting.tasks] == [
+        (0, TaskState.PENDING),
+        (1, TaskState.PENDING),
+    ]
+    assert (waiting.final_status, waiting.started, waiting.finished) == (None, 1.5, None)
+    ended = status_of(report(ApplicationState.KILLED), None)
+    assert (ended.diagnostics, ended.tasks, ended.tracking_url) == ("said", (), None)
+    assert ended.final_status is not None
+
+
+def test_where_a_master_is_and_when_there_is_none() -> None:
+    running = report(ApplicationState.RUNNING, port=4711)
+    assert master_url(running) == "http://node7:4711"
+    assert master_url(report(ApplicationState.ACCEPTED, port=4711)) is None
+    assert master_url(report(ApplicationState.RUNNING)) is None
+    assert is_between_masters(report(ApplicationState.ACCEPTED, attempt=2))
+    assert not is_between_masters(report(ApplicationState.ACCEPTED))
+    assert not is_between_masters(running)
+    assert not is_between_masters(report(ApplicationState.FAILED, attempt=2))
+
+
+def test_whose_log_a_file_is() -> None:
+    assert parse_name("my_group-12.3.stderr") == (
+        Stream(TaskId("my_group:12"), 3, "stderr"),
+        False,
+    )
+    assert parse_name("ps-0.1.stdout.1") == (Stream(TaskId("ps:0"), 1, "stdout"), True)
+    for other in ("stdout", "starter.stderr", "ps-0.1.stdout.2", "ps.1.stdout", "prelaunch.err"):
+        assert parse_name(other) is None
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x", "", 'a"b', "$HOME", "a`b"])
+def test_names_that_would_break_a_nodes_script(name: str) -> None:
+    with pytest.raises(SpecError, match="cannot be the name"):
+        check_name(name)
