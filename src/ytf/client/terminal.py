@@ -115,10 +115,15 @@ def _in_foreground() -> bool:
 
 def _interrupt(program: Program) -> None:
     """SIGINT to those of the program's processes that a terminal would send it to."""
-    for pid in descendants(program.keeper):
-        with suppress(ProcessLookupError):
-            if os.getpgid(pid) == os.getpgrp():
-                os.kill(pid, signal.SIGINT)
+    reached: set[int] = set()
+    # A terminal reaches a whole group at one moment. We look again, because a
+    # process may have begun another one before our signal reached it.
+    while found := set(descendants(program.keeper)) - reached:
+        reached |= found
+        for pid in found:
+            with suppress(ProcessLookupError):
+                if os.getpgid(pid) == os.getpgrp():
+                    os.kill(pid, signal.SIGINT)
 
 
 def died_of_ctrl_c(end: Exit) -> bool:
