@@ -16,5 +16,8 @@ settings.register_profile(
 )
 settings.load_profile("specs")
 
-# Whoever runs the tests may ignore it (nohup does), and every process that they start would too.
+# Whoever runs the tests may ignore some of these (nohup, or a shell's &), and every process
+# that they start would, too.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -185,7 +185,7 @@ class _Keeper:
             linux.signal_on_parents_death(signal.SIGKILL)
             if os.getppid() != keeper:
                 os._exit(1)
-            _default_signals()
+            _default_signals(ignored_too=self._command.own_session)
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
             os.execve(self._command.argv[0], self._command.argv, self._command.env)
         except OSError as exc:
@@ -195,11 +195,14 @@ class _Keeper:
             os._exit(126)
 
 
-def _default_signals() -> None:
+def _default_signals(ignored_too: bool) -> None:
     # Python ignores SIGPIPE and SIGXFSZ, which a program would inherit; the
-    # starter's handlers would run in the moment before exec.
-    for signum in signal.valid_signals():
-        if callable(signal.getsignal(signum)) or signum in (signal.SIGPIPE, signal.SIGXFSZ):
+    # starter's handlers would run in the moment before exec. What the submitter's
+    # shell ignored (nohup, &) is of its own terminal, and no business of a task.
+    for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        now = signal.getsignal(signum)
+        ours = callable(now) or signum in (signal.SIGPIPE, signal.SIGXFSZ)
+        if ours or (ignored_too and now == signal.SIG_IGN):
             signal.signal(signum, signal.SIG_DFL)
 
 
