@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,11 @@ class Node:
         self.layers[name] = str(link)
 
     def assemble(self) -> dict[str, str]:
-        manifest = self.root / "manifest.json"
-        manifest.write_text(json.dumps(self.plan))
-        return assemble(str(manifest), self.layers, str(self.root / "env"))
+        # A file each time: threads that assemble at once must not see each other's half-written.
+        handle, manifest = tempfile.mkstemp(dir=self.root, suffix=".json")
+        with open(handle, "w", encoding="utf-8") as file:
+            json.dump(self.plan, file)
+        return assemble(manifest, self.layers, str(self.root / "env"))
 
 
 @pytest.fixture
