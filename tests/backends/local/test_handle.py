@@ -21,6 +21,7 @@ from tests.backends.local.conftest import eventually
 from ytf.backends.local import processes
 from ytf.backends.local.handle import LocalJob
 from ytf.backends.local.home import Home
+from ytf.backends.local.record import replace
 from ytf.errors import NotFoundError, OutcomeUnknownError, UnreachableError
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.names import JobId, TaskId
@@ -94,7 +95,8 @@ class Master:
         api = JobApi(server, self)
         url = f"http://127.0.0.1:{await server.listen('127.0.0.1')}"
         known = {"url": url, "attempt": self._attempt, "pid": os.getpid()}
-        (self._staging / "master.json").write_text(json.dumps(known))
+        # As masters do it: whoever reads meanwhile sees the old one or the new one.
+        replace(str(self._staging / "master.json"), json.dumps(known))
         self._ready.set()
         await self._stopped.wait()
         api.close()
@@ -157,7 +159,7 @@ def record(home: Home, status: JobStatus = ENDED) -> None:
         status=status, spec={}, cluster_spec=msgspec.to_builtins(CLUSTER), events=tuple(EVENTS)
     )
     home.kept(JOB).mkdir(parents=True, exist_ok=True)
-    home.record(JOB).write_bytes(msgspec.json.encode(kept))
+    replace(str(home.record(JOB)), msgspec.json.encode(kept).decode())
 
 
 def die(staging: Path) -> None:
