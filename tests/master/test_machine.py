@@ -209,6 +209,17 @@ def test_a_running_evaluator_gets_time_for_its_last_evaluation() -> None:
     assert world.outcome() is FinalStatus.SUCCEEDED
 
 
+def test_a_job_runs_though_its_worker_was_done_before_its_evaluator_had_started() -> None:
+    world = Story(job("worker:1,evaluator:1"))
+    world.allocate_all()
+    world.register_all()
+    world.run(world.starters[world.at("worker:0")])
+    world.ends("worker:0")
+    assert world.machine.state is JobState.STARTING
+    world.run(world.starters[world.at("evaluator:0")])
+    assert world.machine.state is JobState.RUNNING
+
+
 def test_the_evaluators_time_is_bounded() -> None:
     spec = job("worker:1,evaluator:1", timeouts=Timeouts(evaluator_s=30))
     world = Story(spec).start()

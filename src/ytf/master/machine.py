@@ -628,6 +628,8 @@ class Machine:
         memory = self.memory
         if memory.began_at is None:
             return
+        if memory.running_since is None and self._roster.all_started():
+            memory.running_since = at
         if memory.final is None:
             self._watch_progress(at)
             if memory.moved and RESTART not in memory.deadlines and self._roster.all_registered():
@@ -673,8 +675,6 @@ class Machine:
             deadlines.pop(RENDEZVOUS, None)
         elif RENDEZVOUS not in deadlines:
             deadlines[RENDEZVOUS] = at + self.spec.timeouts.rendezvous_s
-        if self.memory.running_since is None and not unready and not counts[TaskState.PENDING]:
-            self.memory.running_since = at
 
     # ------------------------------------------------------------------ commands
 

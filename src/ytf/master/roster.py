@@ -59,6 +59,11 @@ class Roster:
         waiting = counts[TaskState.PENDING] or counts[TaskState.ALLOCATED]
         return not waiting and counts[TaskState.STARTING] > 0
 
+    def all_started(self) -> bool:
+        """Whether every member's program runs or is over."""
+        waiting = (TaskState.PENDING, TaskState.ALLOCATED, TaskState.STARTING)
+        return not any(self.counts[state] for state in waiting)
+
     def addresses(self) -> dict[str, tuple[str, ...]]:
         """Where the members are: group → ``host:port`` by index."""
         found: dict[str, list[str]] = {}
