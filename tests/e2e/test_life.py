@@ -45,8 +45,10 @@ def test_a_worker_that_fails_ends_the_job_and_is_quoted(ytf: Ytf) -> None:
 
 
 def test_a_ps_that_fails_ends_the_job_at_once(ytf: Ytf) -> None:
-    job = ytf.submit("ps:2,worker:1", by_group(ps=f"{HOLD} exit $DTF_TASK_INDEX", worker=FOREVER))
+    ps = f"[ $DTF_TASK_INDEX = 0 ] || {{ {HOLD} exit 1; }}"
+    job = ytf.submit("ps:2,worker:1", by_group(ps=ps, worker=FOREVER))
     job.wait_running("worker:0", "ps:0", "ps:1")
+    eventually(lambda: states(job.status())["ps:0"] == "SUCCEEDED")
     ytf.open_gate()
     status = job.end("FAILED")
     assert status.diagnostics.startswith("ps:1 exited with code 1")

@@ -215,7 +215,7 @@ def test_a_job_runs_though_its_worker_was_done_before_its_evaluator_had_started(
     world.register_all()
     world.run(world.starters[world.at("worker:0")])
     world.ends("worker:0")
-    assert world.machine.state is JobState.STARTING
+    assert world.machine.memory.running_since is None
     world.run(world.starters[world.at("evaluator:0")])
     assert world.machine.state is JobState.RUNNING
 
