@@ -13,8 +13,6 @@ import msgspec
 from ytf.specs.names import TaskId, group_of, index_of, task_id
 
 PS = "ps"
-WORKER = "worker"
-CHIEF = "chief"
 EVALUATOR = "evaluator"
 TENSORBOARD = "tensorboard"
 CLIENT = "client"
