@@ -56,6 +56,8 @@ def check(machine: Machine) -> None:
     assert +fresh.counts == +kept.counts
     assert fresh.requests == kept.requests
     assert fresh.tracked_open == kept.tracked_open
+    assert fresh.progress() == kept.progress()
+    assert 0.0 <= machine.progress <= 1.0
 
 
 def can_move(machine: Machine) -> bool:

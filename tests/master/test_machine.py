@@ -100,6 +100,18 @@ def test_every_task_gets_a_container_then_everyone_learns_where_everyone_is() ->
     assert world.machine.state is JobState.RUNNING
 
 
+def test_why_containers_are_awaited_is_known_until_they_are_there() -> None:
+    world = Story(job("worker:2"))
+    world.feed(e.BackendNoted(text="The queue is full.", is_waiting=True))
+    assert world.machine.memory.waiting == "The queue is full."
+    world.feed(e.BackendNoted(text="worker: 2 tasks share 1 node"))
+    assert world.machine.memory.waiting == "The queue is full."
+    world.allocate_all()
+    assert world.machine.memory.waiting == ""
+    world.feed(e.BackendNoted(text="The queue was full.", is_waiting=True))
+    assert world.machine.memory.waiting == "", "that came too late"
+
+
 def test_all_workers_done_is_success_and_the_ps_is_stopped() -> None:
     world = Story(job()).start()
     world.ends("worker:0")

@@ -22,9 +22,9 @@ from ytf.master.events import (
     TaskExited,
     TaskStarted,
 )
+from ytf.master.info import JobInfo
 from ytf.master.journal import Journal, JournalError
 from ytf.master.service import Master, steady_clock
-from ytf.master.view import JobInfo
 from ytf.registry.api import Order, ReportSink
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import JobSpec, TaskGroupSpec, Timeouts
@@ -42,6 +42,7 @@ class Backend:
         self.queue: asyncio.Queue[BackendEvent | None] = asyncio.Queue()
         self.launched: dict[TaskId, ContainerId] = {}
         self.acknowledged: list[ContainerId] = []
+        self.shares: list[float] = []
         self._granted = 0
 
     async def start(self, attempt: int, tracking_url: str) -> None:
@@ -75,6 +76,9 @@ class Backend:
 
     def log_url(self, task: TaskId, attempt: int, container: ContainerId) -> str | None:
         return f"log:{task}/{attempt}"
+
+    def progress(self, share: float) -> None:
+        self.shares.append(share)
 
     def supply(self) -> str:
         return "The queue is full."
@@ -214,6 +218,9 @@ async def test_a_job_from_its_start_to_its_end(job: Job) -> None:
     assert set(job.backend.acknowledged) == {"c1", "c2"}
     record = master.record()
     assert record.events[-1].event == "JobFinished"
+    assert job.backend.shares[0] == 0.0
+    assert job.backend.shares == sorted(job.backend.shares)
+    assert {0.25, 0.5, 0.75, 1.0} <= set(job.backend.shares)
     assert [t.log_url for t in record.status.tasks] == ["log:worker:0/1", "log:worker:1/1"]
     await job.journal.close()
 

@@ -16,6 +16,7 @@ from ytf.master.service import Master, log
 from ytf.registry.rest import RestRegistry
 from ytf.web.http import HttpServer
 from ytf.web.jobapi import JobApi
+from ytf.web.reading import ReadSurface
 from ytf.web.signing import Gatekeeper
 
 
@@ -75,10 +76,18 @@ async def serve(job: Premises, bury: str | None, ready: _Ready) -> None:
     hold_s = min(5.0, job.spec.timeouts.heartbeat_s / 3)
     registry = RestRegistry(server, attempt=attempt, hold_s=hold_s)
     master = Master(
-        spec=job.spec, info=job.info, url=url, journal=journal, backend=backend, registry=registry
+        spec=job.spec,
+        info=job.info,
+        url=url,
+        page_url=job.access.url(url),
+        journal=journal,
+        backend=backend,
+        registry=registry,
     )
     api = JobApi(server, master)
     await master.recover()
+    # Not before: what an earlier master knew must not look lost.
+    ReadSurface(server, master, job.access, secret=job.secret)
     await backend.start(attempt, url)
     ready.say("ready")
     log(f"attempt {attempt} of {job.info.id} at {url}")

@@ -61,7 +61,8 @@ def failure_text(failure: Failure, note: str = "") -> str:
     return "\n".join(parts)
 
 
-def _names(words: Sequence[str]) -> str:
+def listed(words: Sequence[str]) -> str:
+    """Some names; of many the first few, and how many more there are."""
     more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
     return ", ".join(words[:_NAMED]) + more
 
@@ -74,7 +75,7 @@ def allocation_text(short: list[str], timeout_s: float, note: str) -> str:
 
 def start_text(late: list[Task], timeout_s: float, note: str) -> str:
     """The job never got all its tasks ready at one time."""
-    who = _names([f"{t.id} (attempt {t.attempt}, {t.state.value})" for t in late])
+    who = listed([f"{t.id} (attempt {t.attempt}, {t.state.value})" for t in late])
     text = f"The job could not start within {timeout_s:g} s; not ready: {who}."
     return f"{text} {note}".rstrip() + "\nhint: see why its containers were lost with ytf events."
 
@@ -82,7 +83,7 @@ def start_text(late: list[Task], timeout_s: float, note: str) -> str:
 def rendezvous_text(late: list[Task], timeout_s: float, note: str) -> str:
     """Which tasks never became ready."""
     what = {TaskState.ALLOCATED: "not registered", TaskState.STARTING: "not started"}
-    who = _names([f"{t.id} ({what[t.state]})" for t in late])
+    who = listed([f"{t.id} ({what[t.state]})" for t in late])
     text = f"Not every task was ready within {timeout_s:g} s of getting its container: {who}."
     return f"{text} {note}".rstrip() + "\nhint: look at the starter's log of these tasks."
 
@@ -91,11 +92,11 @@ def success_text(judged: int, failed: list[Task]) -> str:
     """A success, and whose failure was ignored on the way."""
     if not failed:
         return "All tracked tasks succeeded."
-    names = _names([t.id for t in failed])
+    names = listed([t.id for t in failed])
     return f"{judged - len(failed)} of {judged} tracked tasks succeeded; ignored: {names}."
 
 
 def nobody_text(failed: list[Task]) -> str:
     """Failures may be ignored, but not all of them."""
-    names = _names([f"{t.id}: {t.reason or ending(t.exit_code, t.signal)}" for t in failed])
+    names = listed([f"{t.id}: {t.reason or ending(t.exit_code, t.signal)}" for t in failed])
     return f"No task succeeded ({names})."

@@ -100,6 +100,17 @@ class NodeLost(Event, frozen=True, kw_only=True):
     node: NodeId
 
 
+class BackendNoted(Event, frozen=True, kw_only=True):
+    """The backend has something to say to whoever looks at the job; nothing follows from it.
+
+    ``is_waiting``: it is why containers are still awaited, and of interest until
+    they are there.
+    """
+
+    text: str
+    is_waiting: bool = False
+
+
 class BackendGone(Event, frozen=True, kw_only=True):
     """The backend is gone for good, and every container with it; why, in one sentence."""
 
@@ -184,6 +195,7 @@ AnyEvent = (
     | LaunchFailed
     | ContainerCompleted
     | NodeLost
+    | BackendNoted
     | BackendGone
     | StarterRegistered
     | StarterLost
@@ -200,6 +212,7 @@ BackendEvent = (
     | ContainerCompleted
     | ContainersRecovered
     | NodeLost
+    | BackendNoted
     | BackendGone
     | KillRequested
 )

@@ -30,6 +30,7 @@ from ytf.master.conclusions import conclusion
 from ytf.master.events import (
     AnyEvent,
     BackendGone,
+    BackendNoted,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
@@ -111,6 +112,11 @@ class Machine:
             return JobState.SUBMITTED
         return JobState.STARTING if memory.running_since is None else JobState.RUNNING
 
+    @property
+    def progress(self) -> float:
+        """How far the job is, from 0 to 1: see ``Roster.progress``."""
+        return self._roster.progress()
+
     def next_deadline(self) -> tuple[str, float] | None:
         """The deadline that comes first: feed ``DeadlinePassed`` when it has come."""
         deadlines = self.memory.deadlines
@@ -188,6 +194,9 @@ class Machine:
                 for container_id, container in list(self.memory.containers.items()):
                     if container.node == event.node:
                         self._container_ended(container_id, at, Cause.NODE_LOST)
+            case BackendNoted():
+                if event.is_waiting and self._roster.requests:
+                    self.memory.waiting = event.text
             case BackendGone():
                 self._backend_gone(event, at)
             case StarterRegistered():
@@ -667,6 +676,7 @@ class Machine:
             deadlines[START] = at + _start_s(self.spec.timeouts)
         if not self._roster.requests:
             deadlines.pop(ALLOCATION, None)
+            self.memory.waiting = ""
         elif ALLOCATION not in deadlines:
             deadlines[ALLOCATION] = at + self.spec.timeouts.allocation_s
         # Others may have to wait for a pause before a restart: that is nobody's fault.

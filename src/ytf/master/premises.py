@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from ytf.backends.api import ContainerBackend
 from ytf.master.events import KillRequested
-from ytf.master.view import JobInfo
+from ytf.master.info import JobInfo
 from ytf.specs.job import JobSpec
 from ytf.storage.blobs import Blobs
+from ytf.web.access import Access
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,5 +28,7 @@ class Premises:
     host: str
     """The name under which starters and clients reach it."""
     backend: ContainerBackend
+    access: Access
+    """Who may read the job's page."""
     killed: KillRequested | None = None
     """Who wanted the job's end and could tell no earlier master."""

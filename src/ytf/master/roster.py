@@ -32,6 +32,7 @@ class Roster:
             group_of(t.id) in self._tracked and not t.state.is_final for t in self.members()
         )
         """Tracked tasks that may still succeed."""
+        self._tracked_members = len(self.tracked())
 
     def members(self) -> Iterator[Task]:
         """The tasks that meet at the rendezvous: all but TensorBoard and those given up."""
@@ -64,6 +65,18 @@ class Roster:
         waiting = (TaskState.PENDING, TaskState.ALLOCATED, TaskState.STARTING)
         return not any(self.counts[state] for state in waiting)
 
+    def progress(self) -> float:
+        """How far the job is, from 0 to 1.
+
+        One half is that the members' programs run, the other that the tracked
+        ones end. What is restarted counts anew.
+        """
+        members = sum(self.counts.values())
+        waiting = (TaskState.PENDING, TaskState.ALLOCATED, TaskState.STARTING)
+        started = members - sum(self.counts[state] for state in waiting)
+        ended = self._tracked_members - self.tracked_open
+        return (started / max(members, 1) + ended / max(self._tracked_members, 1)) / 2
+
     def addresses(self) -> dict[str, tuple[str, ...]]:
         """Where the members are: group → ``host:port`` by index."""
         found: dict[str, list[str]] = {}
@@ -92,6 +105,7 @@ class Roster:
         self.set_request(task, None)
         self.set_state(task, TaskState.KILLED)
         self.counts[TaskState.KILLED] -= 1
+        self._tracked_members -= group_of(task.id) in self._tracked
         task.dropped = True
 
     def current(self, task: TaskId, attempt: int, container: ContainerId) -> Task | None:

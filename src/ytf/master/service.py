@@ -43,18 +43,20 @@ from ytf.master.events import (
     TaskExited,
     TaskStarted,
 )
+from ytf.master.info import JobInfo
 from ytf.master.journal import Journal, JournalError
 from ytf.master.launch import make_launch
 from ytf.master.machine import ALLOCATION, RENDEZVOUS, Machine
 from ytf.master.replay import Replay
 from ytf.master.segments import Entry
 from ytf.master.state import JobMemory
-from ytf.master.view import JobInfo, Story, View
+from ytf.master.view import Story, View
 from ytf.registry.api import Order, Registry
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import JobSpec
 from ytf.specs.names import ContainerId, TaskId
 from ytf.specs.status import JobEvent, JobRecord, JobStatus
+from ytf.web.tails import LogPlace
 
 SNAPSHOT_EVERY = 2000
 """Events between two snapshots: what a new master has at most to replay."""
@@ -73,8 +75,8 @@ class _Posted(msgspec.Struct):
 class Master:
     """Runs one job to its end. Implements the registry's sink and the clients' view.
 
-    ``url`` is where starters and clients find this master; ``clock`` gives
-    seconds since 1970 and never steps back.
+    ``url`` is where starters and clients find this master, ``page_url`` where
+    people find its page; ``clock`` gives seconds since 1970 and never steps back.
     """
 
     def __init__(
@@ -86,11 +88,13 @@ class Master:
         journal: Journal,
         backend: ContainerBackend,
         registry: Registry,
+        page_url: str | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._spec = spec
         self._info = info
         self._url = url
+        self._page_url = page_url
         self._journal = journal
         self._backend = backend
         self._registry = registry
@@ -101,7 +105,7 @@ class Master:
         self._inbox: asyncio.Queue[_Posted] = asyncio.Queue()
         self._finish: FinishJob | None = None
         self._since_snapshot = 0
-        self._view = View(info, self._machine, self._story, log_url=backend.log_url)
+        self._view = self._make_view()
 
     # ------------------------------------------------------------------ for clients
 
@@ -125,6 +129,14 @@ class Master:
     def events(self) -> list[JobEvent]:
         """The job's story so far."""
         return self._story.events
+
+    def waits_for(self) -> str:
+        """What the job waits for now."""
+        return self._view.waits_for(self._backend.supply(), self._clock())
+
+    def log_place(self, task: TaskId) -> LogPlace | None:
+        """Where a task's newest attempt writes."""
+        return self._view.log_place(task)
 
     def record(self) -> JobRecord:
         """All that stays of the job."""
@@ -204,11 +216,15 @@ class Master:
             self._tasks = {c: known.task for c, known in kept.memory.containers.items()}
         for entry in replay.entries:
             self._take_in(entry.event, entry.at)
-        self._view = View(
+        self._view = self._make_view()
+
+    def _make_view(self) -> View:
+        return View(
             self._info,
             self._machine,
             self._story,
             log_url=self._backend.log_url,
+            page_url=self._page_url,
         )
 
     # ------------------------------------------------------------------ the loop
@@ -225,6 +241,7 @@ class Master:
             durable = await self._record(entries)
             for command in commands:
                 self._execute(command)
+            self._backend.progress(self._machine.progress)
             for posted in batch:
                 self._settle(posted, durable)
             if self._finish is None:

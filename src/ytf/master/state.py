@@ -121,6 +121,8 @@ class JobMemory(msgspec.Struct, kw_only=True):
     final: FinalStatus | None = None
     """Decided, though tasks may still be stopping."""
     stopping: Stopping = Stopping.NOBODY
+    waiting: str = ""
+    """Why containers are still awaited, as the backend last said."""
     diagnostics: str = ""
     first_failure: Failure | None = None
     finished: bool = False

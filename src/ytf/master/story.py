@@ -14,6 +14,7 @@ from ytf.master.commands import (
 from ytf.master.events import (
     AnyEvent,
     BackendGone,
+    BackendNoted,
     ContainerAllocated,
     ContainerCompleted,
     ContainersRecovered,
@@ -84,6 +85,8 @@ def _event_text(event: AnyEvent) -> str:
             return f"{event.container} {how} ({event.cause.value}){told}"
         case NodeLost():
             return event.node
+        case BackendNoted():
+            return event.text
         case StarterRegistered():
             where = f"{event.host}:{event.port}" if event.port is not None else event.host
             return f"attempt {event.attempt} at {where}"

@@ -7,24 +7,18 @@ from collections.abc import Callable
 
 import msgspec
 
+from ytf.master.info import JobInfo
 from ytf.master.machine import Machine
 from ytf.master.state import Task
+from ytf.master.waiting import waits_for
 from ytf.specs import codec
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import TENSORBOARD
-from ytf.specs.names import ContainerId, JobId, TaskId, group_of, index_of, task_id
+from ytf.specs.names import ContainerId, TaskId, group_of, index_of, task_id
 from ytf.specs.status import JobEvent, JobRecord, JobStatus, TaskState, TaskStatus
+from ytf.web.tails import LogPlace
 
 LogUrl = Callable[[TaskId, int, ContainerId], str | None]
-
-
-class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a submission beyond its spec: ``job.json``."""
-
-    id: JobId
-    user: str
-    submitted_at: float
-    backend: str
 
 
 class Story:
@@ -48,13 +42,25 @@ class Story:
 
 
 class View:
-    """Answers questions about one job. Implements ``web.jobapi.JobView`` but for ``kill``."""
+    """Answers questions about one job. Implements ``web.reading.PageView`` but for ``kill``.
 
-    def __init__(self, info: JobInfo, machine: Machine, story: Story, *, log_url: LogUrl) -> None:
+    ``page_url`` is where people find the page of the running job.
+    """
+
+    def __init__(
+        self,
+        info: JobInfo,
+        machine: Machine,
+        story: Story,
+        *,
+        log_url: LogUrl,
+        page_url: str | None = None,
+    ) -> None:
         self._info = info
         self._machine = machine
         self._story = story
         self._log_url = log_url
+        self._page_url = page_url
 
     def status(self) -> JobStatus:
         """How the job and its tasks are now."""
@@ -68,9 +74,11 @@ class View:
             backend=self._info.backend,
             state=machine.state,
             final_status=memory.final if over else None,
-            diagnostics=memory.diagnostics,
+            diagnostics=memory.diagnostics or memory.waiting,
             started=memory.began_at or self._info.submitted_at,
             finished=memory.finished_at,
+            # The page ends with its master.
+            tracking_url=None if over else self._page_url,
             tensorboard_url=self._tensorboard_url(),
             tasks=tuple(self._task(t) for t in memory.tasks.values()),
         )
@@ -78,6 +86,22 @@ class View:
     def cluster_spec(self) -> ClusterSpec | None:
         """Who is where, once everyone is known."""
         return self._machine.memory.published
+
+    def waits_for(self, supply: str, now: float) -> str:
+        """What the job waits for; ``supply`` is what its backend can give."""
+        return waits_for(self._machine.memory, supply=supply, now=now)
+
+    def log_place(self, task: TaskId) -> LogPlace | None:
+        """Where a task's newest attempt writes, if it has one that does."""
+        found = self._machine.memory.tasks.get(task)
+        if found is None or found.last_container is None:
+            return None
+        container = self._machine.memory.containers.get(found.last_container)
+        return LogPlace(
+            container=found.last_container,
+            control=None if container is None else container.control,
+            url=self._log_url(task, found.attempt, found.last_container),
+        )
 
     def record(self) -> JobRecord:
         """All that stays of the job."""

@@ -55,6 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         "_lingering",
         "_loop",
         "_mid_request",
+        "_peer",
         "_request",
         "_rest",
         "_server",
@@ -90,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._peer: str = (transport.get_extra_info("peername") or ("",))[0]
         # Tell us as soon as the peer is slower than we are.
         transport.set_write_buffer_limits(high=0)
         self.deadline = self._loop.time() + self._server.limits.request_s
@@ -163,6 +165,7 @@ class Connection(asyncio.BufferedProtocol):
             if request is None:
                 self._transport.resume_reading()
                 return
+            request.peer = self._peer
             self._keep_alive = self._keep_alive and request.keep_alive
             self.deadline = math.inf
             answer = self._server.answer(request)

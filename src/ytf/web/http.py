@@ -1,7 +1,7 @@
 """The master's HTTP server: thousands of connections that mostly wait, in little memory.
 
-Routes are exact paths. A handler is given a :class:`Request` and answers in
-one of three ways:
+Routes are exact paths; what none of them is for may have a handler of its own.
+A handler is given a :class:`Request` and answers in one of three ways:
 
 * a :class:`Response`: sent at once, without a task;
 * a future of one: the caller *waits*. When it goes away, the future is cancelled;
@@ -54,6 +54,7 @@ class HttpServer:
         self.closing = False
         self.connections: set[Connection] = set()
         self._routes: dict[str, dict[str, Route]] = {}
+        self._otherwise: Handler = _nothing_there
         self._work: set[asyncio.Future[Response]] = set()
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -62,6 +63,10 @@ class HttpServer:
     def route(self, method: str, path: str, handler: Handler, *, signed: bool = True) -> None:
         """Let a handler answer a method on a path."""
         self._routes.setdefault(path, {})[method] = Route(handler, signed)
+
+    def otherwise(self, handler: Handler) -> None:
+        """Let a handler answer, unsigned, whatever no route is for."""
+        self._otherwise = handler
 
     async def listen(self, host: str, port: int = 0) -> int:
         """Begin to answer; returns the port, a free one where 0 was asked for.
@@ -120,17 +125,7 @@ class HttpServer:
     def answer(self, request: Request) -> Response | asyncio.Future[Response]:
         """Give a request to its route; never raises."""
         try:
-            methods = self._routes.get(request.path)
-            if methods is None:
-                raise HttpError(404, f"there is nothing at {request.path}")
-            route = methods.get(request.method)
-            if route is None:
-                allowed = ", ".join(sorted(methods))
-                message = f"{request.path} takes {allowed} only"
-                raise HttpError(405, message, (("Allow", allowed),))
-            if route.signed:
-                self.gatekeeper.admit(request)
-            result = route.handler(request)
+            result = self._handler(request)(request)
         except Exception as error:
             return self.failure(error)
         if isinstance(result, (Response, asyncio.Future)):
@@ -139,6 +134,19 @@ class HttpServer:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
         return task
+
+    def _handler(self, request: Request) -> Handler:
+        methods = self._routes.get(request.path)
+        if methods is None:
+            return self._otherwise
+        route = methods.get(request.method)
+        if route is None:
+            allowed = ", ".join(sorted(methods))
+            message = f"{request.path} takes {allowed} only"
+            raise HttpError(405, message, (("Allow", allowed),))
+        if route.signed:
+            self.gatekeeper.admit(request)
+        return route.handler
 
     def is_work(self, answer: asyncio.Future[Response]) -> bool:
         """Whether an answer is to be waited for even if nobody is left to hear it."""
@@ -160,3 +168,7 @@ class HttpServer:
             return Response.error(HttpError(503, "the server is closing; try again"))
         _logger.error("A request could not be answered: a bug in ytf", exc_info=error)
         return Response.error(HttpError(500, "a bug in ytf: see the master's log"))
+
+
+def _nothing_there(request: Request) -> Answer:
+    raise HttpError(404, f"there is nothing at {request.path}")

@@ -43,9 +43,22 @@ class HttpError(Exception):
 
 
 class Request:
-    """One request, whole. ``actor`` and ``signature`` are set where it was signed and verified."""
+    """One request, whole. ``actor`` and ``signature`` are set where it was signed and verified.
 
-    __slots__ = ("actor", "body", "headers", "keep_alive", "method", "path", "signature", "target")
+    ``peer`` is the address it came from.
+    """
+
+    __slots__ = (
+        "actor",
+        "body",
+        "headers",
+        "keep_alive",
+        "method",
+        "path",
+        "peer",
+        "signature",
+        "target",
+    )
 
     def __init__(
         self,
@@ -62,6 +75,7 @@ class Request:
         self.headers = headers
         self.keep_alive = keep_alive
         self.body = body
+        self.peer = ""
         self.actor = ""
         self.signature = ""
 

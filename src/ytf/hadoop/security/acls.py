@@ -1,0 +1,56 @@
+"""Hadoop's access control lists: ``user1,user2 group1,group2``, or ``*`` for everybody."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+EVERYBODY = "*"
+
+
+class AccessList(msgspec.Struct, frozen=True):
+    """Some users and groups (``AccessControlList``)."""
+
+    users: frozenset[str]
+    groups: frozenset[str]
+    everybody: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> AccessList:
+        """Read one. Only the first space counts; a list that begins with it names groups alone."""
+        if EVERYBODY in text:
+            return cls(frozenset(), frozenset(), True)
+        users, _, groups = text.partition(" ")
+        return cls(frozenset(_names(users)), frozenset(_names(groups)))
+
+    def allows(self, user: str, groups: Collection[str]) -> bool:
+        """Whether a user who is in these groups is on it."""
+        return self.everybody or user in self.users or not self.groups.isdisjoint(groups)
+
+
+def _names(text: str) -> Iterable[str]:
+    return (name.strip() for name in text.split(",") if name.strip())
+
+
+def groups_of(user: str) -> frozenset[str]:
+    """The groups this machine knows a user to be in; none if it does not know the user.
+
+    Asks the system's directory, as ``ShellBasedUnixGroupsMapping`` does: not for
+    an event loop.
+    """
+    try:
+        main = pwd.getpwnam(user).pw_gid
+    except KeyError:
+        return frozenset()
+    return frozenset(name for gid in os.getgrouplist(user, main) for name in _group(gid))
+
+
+def _group(gid: int) -> list[str]:
+    try:
+        return [grp.getgrgid(gid).gr_name]
+    except KeyError:
+        return []
