@@ -228,7 +228,7 @@ def test_attach_is_one_more_client_and_leaves_the_job_alone(environ: dict[str, s
     _ytf(environ, "kill", job)
     done = _ytf(environ, "attach", job, "true")
     assert done.returncode == 1
-    assert "nothing to attach to" in done.stderr
+    assert "has ended" in done.stderr
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Install
 from tests.client.fakes import JOB, status, task
-from ytf.backends.api import LogLine
+from ytf.backends.api import LogLine, Removed
 from ytf.cli import logs, main
 from ytf.cli.parser import Parser
 from ytf.specs.cluster import ClusterSpec
@@ -123,7 +123,7 @@ def test_list(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(FAILED)
     assert main.main(["list"]) == 0
     out, err = capfd.readouterr()
-    assert out.splitlines()[1].split()[:4] == [JOB, "TensorFlow", "FAILED", "default"]
+    assert out.splitlines()[1].split()[:5] == [JOB, "TensorFlow", "alice", "FAILED", "default"]
     assert err == "ytf: backend local (no Hadoop configuration found)\n"
     assert main.main(["list", "--json"]) == 0
     (told,) = json.loads(capfd.readouterr().out)
@@ -275,6 +275,18 @@ class TestSubmitFile:
         assert main.main(["submit", str(folder / "job.yaml"), "-n", "mine", "-q", "q"]) == 0
         assert (backend.submitted[1].spec.name, backend.submitted[1].spec.queue) == ("mine", "q")
 
+    def test_what_a_queue_is_told_may_be_settled_too(self, install: Install) -> None:
+        Path("ytf.toml").write_text('priority = 4\ntags = "a,b"\nnode_label = "gpu"\n')
+        groups = "groups: {worker: {count: 1}}"
+        Path("open.yaml").write_text(f"command: go\n{groups}\n")
+        Path("own.yaml").write_text(f"command: go\n{groups}\ntags: [c]\npriority: 0\n")
+        backend = install()
+        for name in ("open.yaml", "own.yaml"):
+            assert main.main(["submit", name]) == 0
+        settled, own = (plan.spec for plan in backend.submitted)
+        assert (settled.priority, settled.tags, settled.node_label) == (4, ("a", "b"), "gpu")
+        assert (own.priority, own.tags, own.node_label) == (0, ("c",), "gpu")
+
     def test_what_is_wrong_is_said_with_file_and_place(
         self, install: Install, capfd: pytest.CaptureFixture[str]
     ) -> None:
@@ -344,8 +356,23 @@ def test_schema(capfd: pytest.CaptureFixture[str]) -> None:
 def test_gc(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     backend = install()
     assert main.main(["gc"]) == 0
-    assert backend.sweeps == 1
-    assert capfd.readouterr().err == "ytf: no dead jobs were found\n"
+    assert backend.collections == [(7 * 86400, False, False)]
+    assert capfd.readouterr().err.endswith("ytf: there is nothing to remove\n")
+    backend.rubbish = [
+        Removed(what="layer", where="hdfs://n/l", size=1_234_567),
+        Removed(what="record", where="hdfs://n/r", size=12),
+    ]
+    Path("ytf.toml").write_text("history_days = 2\n")
+    assert main.main(["gc", "--dryrun", "--verify"]) == 0
+    assert backend.collections[-1] == (2 * 86400, True, True)
+    told = capfd.readouterr()
+    assert told.out == (
+        "WHAT    SIZE    WHERE\nlayer   1.2 MB  hdfs://n/l\nrecord  12 B    hdfs://n/r\n"
+    )
+    assert told.err.endswith("ytf: would remove 2 things, 1.2 MB\n")
+    Path("ytf.toml").write_text('history_days = "some"\n')
+    assert main.main(["gc"]) == 2
+    assert "history_days (from " in capfd.readouterr().err
 
 
 def test_our_own_bugs_ask_to_be_reported(

@@ -9,7 +9,16 @@ from tests.cli.conftest import Install
 from tests.client.fakes import JOB, status, task
 from ytf.cli import submit
 from ytf.client.plan import Plan
-from ytf.specs.job import Framework, JobSpec, OnFailure, Resources, TaskGroupSpec, Timeouts
+from ytf.specs.job import (
+    Framework,
+    JobSpec,
+    MasterSpec,
+    OnFailure,
+    Placement,
+    Resources,
+    TaskGroupSpec,
+    Timeouts,
+)
 from ytf.specs.status import JobEvent, JobState, TaskState
 
 
@@ -33,6 +42,66 @@ def test_the_defaults_are_the_seeds(install: Install, capfd: pytest.CaptureFixtu
     out, err = capfd.readouterr()
     assert out == f"{JOB}\n"
     assert err == "ytf-submit: backend local (no Hadoop configuration found)\n"
+
+
+def test_what_is_for_a_cluster_reaches_the_spec_too(install: Install) -> None:
+    Path("ytf.toml").write_text('tags = "team"\nnode_label = "slow"\nacl_modify = "ops"\n')
+    plan = _submitted(
+        install,
+        *("-r", "ps:1,worker:2", "-t", "-o", "out"),
+        *("--placement", "spread", "--placement", "ps:pack"),
+        *("--node_label", "fast", "--node_label", "ps:"),
+        *("--master_memory", "1g", "--master_vcores", "2", "--max_master_attempts", "7"),
+        *("--priority", "3", "--tags", "a,b", "--tags", "b", "--acl_view", "alice ops"),
+        "true",
+    )
+    spec = plan.spec
+    assert (spec.placement, spec.node_label) == (Placement.SPREAD, "fast")
+    assert (spec.groups["ps"].placement, spec.groups["ps"].node_label) == (Placement.PACK, "")
+    assert (spec.groups["worker"].placement, spec.groups["worker"].node_label) == (None, None)
+    assert spec.master == MasterSpec(resources=Resources(memory_mb=1024, vcores=2), max_attempts=7)
+    assert (spec.priority, spec.tags) == (3, ("a", "b"))
+    assert (spec.acl_view, spec.acl_modify) == ("alice ops", "ops")
+    assert any("passes over priority, tags" in note for note in plan.notes)
+
+
+def test_what_one_machine_cannot_keep_is_refused(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    backend = install()
+    for option in (["--lifetime", "9"], ["--task_resources", "fpga=1"], ["--placement", "apart"]):
+        assert submit.main(["-r", "worker:2", *option, "true"]) == 1
+    err = capfd.readouterr().err
+    assert "lifetime" in err
+    assert "fpga (1)" in err
+    assert "never to share a node" in err
+    assert backend.submitted == []
+
+
+def test_a_job_that_cannot_start_yet_says_why(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install(status(JobState.SUBMITTED, diagnostics="The queue is full."))
+    assert submit.main(["-r", "worker:1", "true"]) == 0
+    out, err = capfd.readouterr()
+    assert out == f"{JOB}\n"
+    assert err.endswith("ytf-submit: The queue is full.\n")
+
+
+def test_a_wait_for_containers_is_told_while_it_lasts(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pending = task("worker", 0, TaskState.PENDING)
+    install(
+        status(JobState.STARTING, pending, diagnostics="Waiting for 1 of 1."),
+        status(JobState.RUNNING, task("worker", 0, TaskState.RUNNING)),
+        status(JobState.RUNNING, task("worker", 0, TaskState.SUCCEEDED), diagnostics="All well."),
+        status(JobState.SUCCEEDED, task("worker", 0, TaskState.SUCCEEDED), diagnostics="All well."),
+    )
+    assert submit.main(["-r", "worker:1", "--wait", "true"]) == 0
+    err = capfd.readouterr().err.splitlines()
+    assert err.count("Waiting for 1 of 1.") == 1
+    assert "All well." not in err
 
 
 AWKWARD = "python 'it''s' \"$X\" `date` \\ ; ⟨ünïcödé⟩ 🦆\n  --second-line *"

@@ -367,21 +367,19 @@ async def test_web_ports_and_closed_ports_are_told_apart(cluster: Cluster) -> No
             await rm.metrics()
 
 
-async def test_one_of_two_resourcemanagers_dies(tmp_path: Path) -> None:
-    options = ClusterOptions(nodes=1, ha=True)
-    running = Cluster(tmp_path / "ha", options)
-    await asyncio.to_thread(running.start)
+async def test_one_of_two_resourcemanagers_dies(hadoop_pair: Cluster) -> None:
+    conf = Configuration.load(hadoop_pair.conf_dir)
+    admins = rm_addresses(conf, RmService.ADMIN)
+    alice = Login(user="alice")
+    states = [(await service_status(address, alice)).state for address in admins]
+    assert sorted(states) == [ServiceState.ACTIVE, ServiceState.STANDBY]
+    patience = Patience(total_s=60, pause_s=0.2)
+    dead = hadoop_pair.active_rm().name
     try:
-        conf = Configuration.load(running.conf_dir)
-        admins = rm_addresses(conf, RmService.ADMIN)
-        alice = Login(user="alice")
-        states = [(await service_status(address, alice)).state for address in admins]
-        assert sorted(states) == [ServiceState.ACTIVE, ServiceState.STANDBY]
-        patience = Patience(total_s=60, pause_s=0.2)
         async with ClientProtocol.from_conf(conf, user="alice", patience=patience) as rm:
             app = await submit(rm, "exec sleep 300")
             await report_until(rm, app, lambda told: told.launched_ms)
-            await asyncio.to_thread(running.kill, running.active_rm().name)
+            await asyncio.to_thread(hadoop_pair.kill, dead)
             # The same connection object finds the other, which knows the application.
             assert (await rm.report(app)).id == app
             await kill(rm, app)
@@ -392,4 +390,4 @@ async def test_one_of_two_resourcemanagers_dies(tmp_path: Path) -> None:
         ]
         assert other == [ServiceState.ACTIVE]
     finally:
-        await asyncio.to_thread(running.stop)
+        await asyncio.to_thread(hadoop_pair.restart, dead)

@@ -11,11 +11,13 @@ from ytf.specs.job import (
     JobSpec,
     MasterSpec,
     OnFailure,
+    Placement,
     Resources,
     TaskGroupSpec,
     Timeouts,
 )
 from ytf.specs.units import MAX_INT
+from ytf.specs.wishes import MAX_TAGS, TAG
 
 # Surrogates cannot be encoded; NUL cannot be passed to a program.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
@@ -57,7 +59,13 @@ resources = st.builds(
     memory_mb=memory_mb,
     vcores=st.integers(1, MAX_INT),
     gpus=st.integers(0, MAX_INT),
+    others=st.dictionaries(
+        st.from_regex(r"(yarn\.io/)?[a-z]{3}", fullmatch=True), st.integers(0, MAX_INT), max_size=2
+    ),
 )
+labels = st.none() | st.just("") | st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,9}", fullmatch=True)
+acls = st.none() | st.sampled_from(["*", "alice", "alice,bob admins", " admins", "no"])
+tags = st.lists(st.from_regex(TAG, fullmatch=True), max_size=MAX_TAGS).map(tuple)
 backoffs = st.builds(
     Backoff, initial_s=st.floats(0, 10), factor=st.floats(1, 100), max_s=st.floats(10, 1e6)
 )
@@ -87,6 +95,8 @@ def groups(draw: st.DrawFn) -> TaskGroupSpec:
         min=draw(st.none() | st.integers(1, count)),
         env=draw(envs),
         framework=draw(st.none() | st.sampled_from(Framework)),
+        node_label=draw(labels),
+        placement=draw(st.none() | st.sampled_from(Placement)),
     )
 
 
@@ -110,9 +120,21 @@ def job_specs(draw: st.DrawFn) -> JobSpec:
         tensorboard=draw(st.booleans()),
         client=client,
         client_command=draw(st.none() | SOME_TEXT) if client else None,
+        priority=draw(st.none() | st.integers(0, MAX_INT)),
+        tags=draw(tags),
+        acl_view=draw(acls),
+        acl_modify=draw(acls),
+        node_label=draw(labels),
+        placement=draw(st.sampled_from(Placement)),
         timeouts=draw(
             st.just(Timeouts())
-            | st.builds(Timeouts, allocation_s=seconds, job_s=st.none() | seconds, orphan_s=seconds)
+            | st.builds(
+                Timeouts,
+                allocation_s=seconds,
+                job_s=st.none() | seconds,
+                lifetime_s=st.none() | seconds,
+                orphan_s=seconds,
+            )
         ),
         master=draw(
             st.just(MasterSpec())

@@ -14,6 +14,7 @@ from ytf.specs.grammar import (
     format_overrides,
     format_requirement,
     parse_groups,
+    parse_other_resources,
     parse_overrides,
     parse_requirement,
     task_groups,
@@ -178,6 +179,36 @@ def test_overrides_of_different_kinds_meet_in_one_task() -> None:
     }
 
 
+def test_other_resources_come_in_the_same_three_forms() -> None:
+    others = parse_other_resources(["fpga=1,worker:yarn.io/x=2", "worker[1]:fpga=0"], COUNTS)
+    assert others == {
+        "fpga": {Place(): 1, Place("worker", 1): 0},
+        "yarn.io/x": {Place("worker"): 2},
+    }
+    groups = task_groups(COUNTS, vcores={}, memory={}, gpus={}, others=others)
+    assert groups["ps"].resources.others == {"fpga": 1}
+    assert groups["worker"].resources.others == {"fpga": 1, "yarn.io/x": 2}
+    assert groups["worker"].overrides == {1: Resources(others={"yarn.io/x": 2})}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("fpga", "expected <name>=<number>"),
+        ("=1", "expected <name>=<number>"),
+        ("fpga=", "the number is missing"),
+        ("fpga=-1", "the number of fpga must be 0 to"),
+        ("fpga=1,fpga=2", "duplicate: there is fpga=1 for all tasks already"),
+        ("wroker:fpga=1", "no task group 'wroker'"),
+        ("worker[9]:fpga=1", "an index in worker must be 0 to 3"),
+    ],
+)
+def test_a_wrong_amount_of_something_else_is_refused(text: str, says: str) -> None:
+    with pytest.raises(SpecError, match=says) as caught:
+        parse_other_resources([text], COUNTS)
+    assert (caught.value.where or "").startswith("--task_resources ")
+
+
 def test_without_overrides_a_task_gets_the_defaults() -> None:
     assert parse_groups("ps:1")["ps"] == TaskGroupSpec(count=1)
     assert parse_groups("ps:1", memory=["ps[0]:8192"])["ps"] == TaskGroupSpec(count=1)
@@ -237,3 +268,5 @@ def test_nothing_crashes_the_parsers(text: str) -> None:
     for quantity in Quantity:
         with contextlib.suppress(SpecError):
             parse_overrides(quantity, [text], {"a": 2, "A1": 1})
+    with contextlib.suppress(SpecError):
+        parse_other_resources([text], {"a": 2, "A1": 1})

@@ -18,6 +18,7 @@ from ytf.specs.text import read_yaml
 SCHEMA = json_schema()
 TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
+    "array": list,
     "string": str,
     "integer": int,
     "number": (int, float),
@@ -27,7 +28,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 KNOWN = {
     *("$schema", "$ref", "$defs", "title", "description", "default", "type", "enum", "anyOf"),
     *("properties", "required", "additionalProperties", "propertyNames", "minProperties"),
-    *("minimum", "maximum", "pattern"),
+    *("minimum", "maximum", "pattern", "items", "maxItems"),
 }
 
 
@@ -52,6 +53,9 @@ def valid(value: Any, schema: dict[str, Any]) -> bool:
         return re.search(schema.get("pattern", ""), value) is not None
     if isinstance(value, dict):
         return valid_object(value, schema)
+    if isinstance(value, list):
+        few = len(value) <= schema.get("maxItems", len(value))
+        return few and all(valid(item, schema.get("items", {})) for item in value)
     return True
 
 
@@ -96,6 +100,12 @@ def test_what_people_write_is_valid() -> None:
         {"groups": {"a": {"count": 1, "resources": {"memory": 0}}}},
         {"groups": {"a": {"count": 1, "overrides": {"x": {}}}}},
         {"groups": {"a": {"count": 1}}, "comand": "x"},
+        {"groups": {"a": {"count": 1}}, "tags": "x"},
+        {"groups": {"a": {"count": 1}}, "tags": ["x,y"]},
+        {"groups": {"a": {"count": 1}}, "tags": ["x"] * 11},
+        {"groups": {"a": {"count": 1}}, "node_label": "two words"},
+        {"groups": {"a": {"count": 1, "placement": "up"}}},
+        {"groups": {"a": {"count": 1, "resources": {"others": {"fpga": -1}}}}},
     ],
 )
 def test_what_is_wrong_is_not_valid(data: object) -> None:

@@ -8,14 +8,23 @@ from pathlib import Path
 
 from ytf.cli import submission
 from ytf.cli.main import PROG
-from ytf.cli.options import settled_overrides
+from ytf.cli.options import priority, settled_overrides, tags
 from ytf.client import settings
 from ytf.errors import SettingsError, SpecError
 from ytf.specs import codec, text
 from ytf.specs.grammar import Place, Quantity
 from ytf.specs.job import TENSORBOARD
 
-_FIELDS = {"queue": "queue", "name": "name", "env": "environment", "framework": "framework"}
+_FIELDS = {
+    "queue": "queue",
+    "name": "name",
+    "env": "environment",
+    "python": "python",
+    "framework": "framework",
+    "acl_view": "acl_view",
+    "acl_modify": "acl_modify",
+    "node_label": "node_label",
+}
 """Which field of a spec a setting stands in for, where the file does not have it."""
 _RESOURCES = {Quantity.MEMORY: "memory", Quantity.VCORES: "vcores"}
 
@@ -26,9 +35,13 @@ def submit_file(args: Namespace) -> int:
     flags = {"name": args.name, "queue": args.queue}
     data = _read(args.file)
     if isinstance(data, dict):
-        defaults = {
+        defaults: dict[str, object] = {
             field: chosen.get(key) for key, field in _FIELDS.items() if chosen.get(key) is not None
         }
+        if chosen.get("priority") is not None:
+            defaults["priority"] = priority(chosen)
+        if chosen.get("tags") is not None:
+            defaults["tags"] = list(tags(chosen))
         given = {key: value for key, value in flags.items() if value is not None}
         data = {**defaults, **data, **given}
         if isinstance(data.get("groups"), dict):

@@ -10,8 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
+from ytf.cli import groupwise
 from ytf.client.settings import Settings
 from ytf.errors import SpecError
 from ytf.specs import grammar
@@ -20,11 +19,13 @@ from ytf.specs.job import (
     TENSORBOARD,
     Framework,
     JobSpec,
-    OnFailure,
+    MasterSpec,
     RegistryKind,
+    Resources,
     TaskGroupSpec,
     Timeouts,
 )
+from ytf.specs.units import MAX_INT, parse_memory
 from ytf.specs.wording import did_you_mean
 
 _TENSORBOARD_MEMORY_MB = 1024
@@ -40,29 +41,45 @@ _OPTIONS = {
     "files": "--files",
     "env": "--task_env",
     "environment": "--env",
+    "python": "--python",
     "docker_image": "--docker_image",
-    "timeouts": "--timeout",
+    "priority": "--priority",
+    "tags": "--tags",
+    "acl_view": "--acl_view",
+    "acl_modify": "--acl_modify",
+    "node_label": "--node_label",
+    "timeouts.job_s": "--timeout",
+    "timeouts.lifetime_s": "--lifetime",
     "groups": "-r",
 }
 """The option that gives a field of the spec."""
 _SETTINGS = {Quantity.VCORES: "task_vcores", Quantity.MEMORY: "task_memory"}
 
 
+_QUEUE_KEYS = ("priority", "acl_view", "acl_modify")
+
+
 def settings_flags(args: Namespace) -> dict[str, str | None]:
     """The options that are also settings; ``-c`` and ``-m`` merge by their own rules."""
-    keys = ("backend", "queue", "name", "env", "registry", "framework")
-    return {key: getattr(args, key) for key in keys}
+    keys = ("backend", "queue", "name", "env", "python", "registry", "framework", *_QUEUE_KEYS)
+    labels = [value for value in args.node_label or () if ":" not in value]
+    return {
+        **{key: getattr(args, key) for key in keys},
+        "tags": None if args.tags is None else ",".join(args.tags),
+        "node_label": labels[0] if labels else None,
+    }
 
 
 def job_spec(args: Namespace, settings: Settings) -> JobSpec:
     """The job these options describe; ``SpecError`` where they make none."""
     default = JobSpec(groups={})
     groups = _groups(args, settings)
+    groups = groupwise.with_policies(groups, args.on_failure or (), args.max_restarts or ())
+    groups = groupwise.untracked(groups, args.untracked or ())
+    groups = groupwise.with_labels(groups, args.node_label or ())
+    groups, placement = groupwise.with_placements(groups, args.placement or ())
     spec = JobSpec(
-        groups=_untracked(
-            _with_policies(groups, args.on_failure or (), args.max_restarts or ()),
-            args.untracked or (),
-        ),
+        groups=groups,
         command=args.task_command[0] if args.task_command else None,
         name=_settled(settings, "name", default.name),
         queue=_settled(settings, "queue", default.queue),
@@ -72,6 +89,7 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
         files=parse_files(args.files or ()),
         env=_variables(args.task_env or ()),
         environment=_settled(settings, "env", default.environment),
+        python=settings.get("python"),
         framework=_choice(Framework, settings, "framework") or default.framework,
         registry=_choice(RegistryKind, settings, "registry") or default.registry,
         tensorboard=args.tensorboard,
@@ -79,7 +97,17 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
         client_command=args.client_command,
         servers=args.servers,
         docker_image=args.docker_image,
-        timeouts=Timeouts(job_s=_seconds(args.timeout)),
+        priority=priority(settings),
+        tags=tags(settings),
+        acl_view=settings.get("acl_view"),
+        acl_modify=settings.get("acl_modify"),
+        node_label=settings.get("node_label"),
+        placement=placement or default.placement,
+        timeouts=Timeouts(
+            job_s=_seconds("--timeout", args.timeout),
+            lifetime_s=_seconds("--lifetime", args.lifetime),
+        ),
+        master=_master(args),
     )
     if args.untracked and not spec.servers and not spec.tracked_groups():
         raise SpecError(
@@ -94,6 +122,8 @@ def in_options(error: SpecError, settings: Settings) -> SpecError:
     """An error about a field of the spec as one about the option that gave it."""
     where = error.where or ""
     field, _, rest = where.partition(".")
+    if where in _OPTIONS:
+        field, rest = where, ""
     option = _OPTIONS.get(field)
     if option is None:
         return error
@@ -140,12 +170,14 @@ def _groups(args: Namespace, settings: Settings) -> dict[str, TaskGroupSpec]:
     memory = settled_overrides(Quantity.MEMORY, settings, counts)
     memory |= grammar.parse_overrides(Quantity.MEMORY, args.task_memory or (), counts)
     gpus = grammar.parse_overrides(Quantity.GPUS, args.task_gpus or (), counts)
+    others = grammar.parse_other_resources(args.task_resources or (), counts)
     if TENSORBOARD in counts:
         # What is said of all tasks is meant for the user's own.
         vcores.setdefault(Place(TENSORBOARD), 1)
         memory.setdefault(Place(TENSORBOARD), _TENSORBOARD_MEMORY_MB)
-        gpus.setdefault(Place(TENSORBOARD), 0)
-    return grammar.task_groups(counts, vcores=vcores, memory=memory, gpus=gpus)
+        for given in (gpus, *others.values()):
+            given.setdefault(Place(TENSORBOARD), 0)
+    return grammar.task_groups(counts, vcores=vcores, memory=memory, gpus=gpus, others=others)
 
 
 def settled_overrides(
@@ -160,90 +192,57 @@ def settled_overrides(
     return grammar.parse_overrides(quantity, [text], counts, setting=said)
 
 
+def priority(settings: Settings) -> int | None:
+    """The priority in the settings or flags."""
+    text = settings.get("priority")
+    return None if text is None else _whole("priority", text, 0, settings.sources["priority"])
+
+
+def tags(settings: Settings) -> tuple[str, ...]:
+    """The tags in the settings or flags; each once."""
+    text = settings.get("tags")
+    return () if text is None else tuple(dict.fromkeys(text.split(",")))
+
+
 def _settled(settings: Settings, key: str, default: str) -> str:
     value = settings.get(key)
     # An empty one is refused later, not passed over.
     return default if value is None else value
 
 
-def _with_policies(
-    groups: dict[str, TaskGroupSpec], on_failure: Sequence[str], max_restarts: Sequence[str]
-) -> dict[str, TaskGroupSpec]:
-    policies = {
-        group: _policy(text) for group, text in _by_group("--on_failure", on_failure, groups)
-    }
-    restarts = {
-        group: _count(text) for group, text in _by_group("--max_restarts", max_restarts, groups)
-    }
-    changed = {}
-    for name, group in groups.items():
-        # What is said of all groups is not meant for TensorBoard, which has a policy of its own.
-        general = name if name == TENSORBOARD else None
-        policy = policies.get(name, policies.get(general))
-        if policy is not None:
-            group = msgspec.structs.replace(group, on_failure=policy)
-        count = restarts.get(name, restarts.get(general))
-        if count is not None:
-            group = msgspec.structs.replace(group, max_restarts=count)
-        changed[name] = group
-    return changed
+def _master(args: Namespace) -> MasterSpec:
+    usual = MasterSpec()
+    memory, vcores, attempts = args.master_memory, args.master_vcores, args.max_master_attempts
+    resources = Resources(
+        memory_mb=usual.resources.memory_mb
+        if memory is None
+        else parse_memory(memory, where=f"--master_memory {memory!r}"),
+        vcores=usual.resources.vcores
+        if vcores is None
+        else _whole("the number of vcores", vcores, 1, "--master_vcores"),
+    )
+    return MasterSpec(
+        resources=resources,
+        max_attempts=usual.max_attempts
+        if attempts is None
+        else _whole("the number of attempts", attempts, 1, "--max_master_attempts"),
+    )
 
 
-def _untracked(groups: dict[str, TaskGroupSpec], names: Sequence[str]) -> dict[str, TaskGroupSpec]:
-    changed = dict(groups)
-    for name in (part for value in names for part in value.split(",")):
-        if name not in groups:
-            raise SpecError(
-                f"there is no task group {name!r} in the requirement",
-                where="--untracked",
-                hint=did_you_mean(name, groups),
-            )
-        changed[name] = msgspec.structs.replace(groups[name], tracked=False)
-    return changed
-
-
-def _by_group(
-    option: str, values: Sequence[str], groups: Mapping[str, TaskGroupSpec]
-) -> list[tuple[str | None, str]]:
-    """Split ``[group:]value``; None is everyone."""
-    seen: dict[str | None, str] = {}
-    for value in values:
-        name, colon, text = value.rpartition(":")
-        group = name if colon else None
-        where = f"{option} {value!r}"
-        if group is not None and group not in groups:
-            raise SpecError(
-                f"there is no task group {group!r} in the requirement",
-                where=where,
-                hint=did_you_mean(group, groups),
-            )
-        if group in seen:
-            raise SpecError(f"duplicate: {group or 'every group'} has one already", where=where)
-        seen[group] = text
-    return list(seen.items())
-
-
-def _policy(text: str) -> OnFailure:
-    words = [policy.value for policy in OnFailure]
-    if text not in words:
+def _whole(what: str, text: str, least: int, where: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,10}", text) or not least <= int(text) <= MAX_INT:
         raise SpecError(
-            f"there is no policy {text!r}", where="--on_failure", hint=did_you_mean(text, words)
+            f"{what} must be a whole number from {least} to {MAX_INT}, not {text!r}", where=where
         )
-    return OnFailure(text)
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise SpecError(f"{text!r} is not a number of restarts", where="--max_restarts")
     return int(text)
 
 
-def _seconds(text: str | None) -> float | None:
+def _seconds(option: str, text: str | None) -> float | None:
     if text is None:
         return None
     if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,6})?", text) or float(text) == 0:
         raise SpecError(
-            f"{text!r} is not a time", where="--timeout", hint="write seconds: --timeout 3600"
+            f"{text!r} is not a time", where=option, hint=f"write seconds: {option} 3600"
         )
     return float(text)
 

@@ -65,6 +65,7 @@ def parser() -> Parser:
         help="how many tasks of what: <group1>:<n1>,<group2>:<n2>,… such as ps:2,worker:4",
     )
     _add_resources(p)
+    _add_placing(p)
     _add_data(p)
     _add_life(p)
     _add_submission(p)
@@ -88,6 +89,34 @@ def _add_resources(p: Parser) -> None:
         help="memory in MB, or with a unit: '2 GiB' (default 8192; TensorBoard's 1024)",
     )
     g.add_argument("--task_gpus", metavar="<gpus>", action="append", help="GPUs (default 0)")
+    g.add_argument(
+        "--task_resources",
+        metavar="<resources>",
+        action="append",
+        help="whatever else the cluster counts, with <name>=<n> for <n>: yarn.io/fpga=1",
+    )
+
+
+def _add_placing(p: Parser) -> None:
+    g = p.add_argument_group("where tasks run, on a cluster")
+    g.add_argument(
+        "--placement",
+        metavar="<placement>",
+        action="append",
+        help="[<group>:]any (default), spread (over as many nodes as can be had), pack (on as few "
+        "as can be) or apart (never two on one node); repeatable",
+    )
+    g.add_argument(
+        "--node_label",
+        metavar="<label>",
+        action="append",
+        help="[<group>:]<label> of the nodes to use, the general one also for the master; "
+        "'<group>:' for nodes without a label; repeatable",
+    )
+    g.add_argument(
+        "--master_memory", metavar="<memory>", help="memory of the job's master (default 512)"
+    )
+    g.add_argument("--master_vcores", metavar="<n>", help="vcores of the master (default 1)")
 
 
 def _add_data(p: Parser) -> None:
@@ -108,7 +137,8 @@ def _add_data(p: Parser) -> None:
         "--script",
         metavar="<file>",
         action=Once,
-        help="a local file to ship; DTF_TASK_SCRIPT names it in the task's working directory",
+        help="a file to ship, from here or, on YARN, by its hdfs:// URL; DTF_TASK_SCRIPT names it "
+        "in the task's working directory",
     )
     g.add_argument(
         "--files",
@@ -122,6 +152,12 @@ def _add_data(p: Parser) -> None:
         metavar="<env>",
         help="what python in the command is: node (the node's own, the default), current (the "
         "environment active here) or the path of a venv or conda environment",
+    )
+    g.add_argument(
+        "--python",
+        metavar="<path>",
+        help="a Python on the nodes for ytf's own processes, which bring theirs by default; of "
+        "the version that ytf runs on here. What python in the command is, --env says",
     )
     g.add_argument(
         "--task_env",
@@ -182,7 +218,20 @@ def _add_life(p: Parser) -> None:
         "tensorboard: for programs that serve others and never exit",
     )
     g.add_argument(
-        "--timeout", metavar="<seconds>", help="fail the job if it takes longer (default: never)"
+        "--timeout",
+        metavar="<seconds>",
+        help="fail the job if it takes longer from its master's start (default: never)",
+    )
+    g.add_argument(
+        "--lifetime",
+        metavar="<seconds>",
+        help="let the cluster kill the job if it takes longer from submission, time in the queue "
+        "included (default: never)",
+    )
+    g.add_argument(
+        "--max_master_attempts",
+        metavar="<n>",
+        help="how often the master may be started within 10 minutes (default 4)",
     )
 
 
@@ -190,6 +239,23 @@ def _add_submission(p: Parser) -> None:
     g = p.add_argument_group("submission")
     g.add_argument("-q", "--queue", metavar="<queue>", help="the queue (default: default)")
     g.add_argument("-n", "--name", metavar="<name>", help="the job's name (default: TensorFlow)")
+    g.add_argument(
+        "--priority",
+        metavar="<n>",
+        help="before jobs of the queue with a lower one; a cluster may cap it",
+    )
+    g.add_argument(
+        "--tags",
+        metavar="<list>",
+        action="append",
+        help="words to find the job by, comma-separated and repeatable",
+    )
+    g.add_argument(
+        "--acl_view",
+        metavar="<acl>",
+        help="who else may look at it: 'alice,bob admins' (users, then groups) or '*'",
+    )
+    g.add_argument("--acl_modify", metavar="<acl>", help="who else may kill it, likewise")
     g.add_argument(
         "--backend",
         metavar="<backend>",

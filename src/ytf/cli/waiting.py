@@ -9,7 +9,7 @@ from ytf.backends.api import JobHandle
 from ytf.cli import failures, jobs, tables
 from ytf.cli.interrupts import Interrupted
 from ytf.cli.streams import say
-from ytf.client.follow import CROWD, Setbacks, changes, counts, describe_task, follow
+from ytf.client.follow import CROWD, Setbacks, changes, counts, describe_task, follow, waits
 from ytf.errors import YtfError
 from ytf.specs.names import task_id
 from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
@@ -29,6 +29,18 @@ def wait_for_end(prog: str, handle: JobHandle) -> int:
         kill_on_interrupt(prog, handle, interrupt)
         return interrupt.exit_code
     return conclude(prog, final)
+
+
+def say_why(prog: str, handle: JobHandle) -> None:
+    """Say why a job that was just submitted does not start, should that be known already."""
+    try:
+        now = handle.status()
+    except YtfError as error:
+        # It is submitted all the same.
+        say(f"{prog}: how the job is cannot be seen: {error}")
+        return
+    if now.state is JobState.SUBMITTED and now.diagnostics:
+        say(f"{prog}: {now.diagnostics}")
 
 
 def watch(handle: JobHandle) -> JobStatus:
@@ -107,6 +119,8 @@ def _picture(status: JobStatus) -> Group:
     from rich.text import Text
 
     head = f"job {status.id} ({status.name}): {status.state.value}"
+    if status.diagnostics and waits(status):
+        head += f"\n{status.diagnostics}"
     if status.tensorboard_url:
         head += f"\nTensorBoard: {status.tensorboard_url}"
     return Group(Text(head), tables.rich_table(jobs.TASK_HEADERS, _rows(status)))

@@ -82,6 +82,8 @@ def changes(
                 lines.append(describe_task(task, why))
         if crowd and moved:
             lines.append(f"{group}: {counts(tasks)}")
+    if waits(after) and after.diagnostics != (before.diagnostics if before else ""):
+        lines += after.diagnostics.splitlines()
     if after.tensorboard_url and after.tensorboard_url != (before and before.tensorboard_url):
         lines.append(f"TensorBoard: {after.tensorboard_url}")
     if before is None or after.state != before.state:
@@ -89,6 +91,12 @@ def changes(
             0 if after.state in _BEGINNING else len(lines), f"job {after.id}: {after.state.value}"
         )
     return lines
+
+
+def waits(status: JobStatus) -> bool:
+    """Whether a job waits to begin or for containers: then its diagnostics say why."""
+    pending = any(task.state is TaskState.PENDING for task in status.tasks)
+    return status.state is JobState.SUBMITTED or (pending and not status.state.is_final)
 
 
 def describe_task(task: TaskStatus, setback: str = "") -> str:

@@ -22,6 +22,7 @@ _WORDS: dict[object, str] = {
     str: "text",
     bool: "true or false",
     dict: "a mapping",
+    tuple: "a list",
 }
 
 
@@ -33,6 +34,10 @@ def blame(data: object, wanted: object, path: str = "") -> SpecError:
         return _blame_fields(data, wanted, path)
     if get_origin(wanted) is dict and isinstance(data, dict):
         return _blame_items(data, wanted, path)
+    if get_origin(wanted) is tuple and isinstance(data, (list, tuple)):
+        item_type = get_args(wanted)[0]
+        wrong = next(item for item in data if not _fits(item, item_type))
+        return blame(wrong, item_type, path)
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         choices = [str(member.value) for member in wanted]
         hint = did_you_mean(data, choices) if isinstance(data, str) else None
@@ -78,7 +83,7 @@ def _fits(data: object, wanted: object) -> bool:
 
 
 def _wrong_type(data: object, wanted: object, path: str) -> SpecError:
-    word = _WORDS.get(wanted) or _WORDS[dict]
+    word = _WORDS.get(wanted) or _WORDS.get(get_origin(wanted)) or _WORDS[dict]
     hint = None
     if wanted is str and isinstance(data, (bool, int, float)):
         hint = "put it in quotes to make it text"

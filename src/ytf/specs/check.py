@@ -12,6 +12,7 @@ from ytf.errors import SpecError
 from ytf.specs.grammar import MAX_TASKS, check_group_names
 from ytf.specs.job import TENSORBOARD, Backoff, JobSpec, Resources, TaskGroupSpec, Timeouts
 from ytf.specs.units import MAX_INT, parse_memory
+from ytf.specs.wishes import check_label, check_other_resources, check_wishes
 from ytf.specs.wording import shown, under
 
 MAX_SECONDS = 10 * 365 * 24 * 3600
@@ -33,6 +34,7 @@ def check(spec: JobSpec) -> None:
     """
     _check_leaves(spec, "")
     _check_job(spec)
+    check_wishes(spec)
     if not spec.groups:
         raise SpecError("a job needs at least one task group", where="groups")
     check_group_names(spec.groups, path="groups")
@@ -49,6 +51,11 @@ def _check_job(spec: JobSpec) -> None:
     _single_line(spec.name, "name")
     _single_line(spec.queue, "queue")
     _not_empty(spec.environment, "environment")
+    if spec.python is not None and not spec.python.startswith("/"):
+        raise SpecError(
+            f"must be the path of a Python on the nodes, from / on, not {shown(spec.python)}",
+            where="python",
+        )
     for where, path in (("input", spec.input), ("output", spec.output)):
         if path is not None:
             _not_empty(path, where)
@@ -86,6 +93,10 @@ def _check_group(group: TaskGroupSpec, path: str) -> None:
         _check_resources(resources, where)
     _in_range(group.max_restarts, 0, MAX_INT, f"{path}.max_restarts")
     _check_backoff(group.backoff, f"{path}.backoff")
+    if group.environment is not None:
+        _not_empty(group.environment, f"{path}.environment")
+    if group.node_label is not None:
+        check_label(group.node_label, f"{path}.node_label")
     _check_env(group.env, f"{path}.env")
 
 
@@ -93,6 +104,7 @@ def _check_resources(resources: Resources, path: str) -> None:
     parse_memory(resources.memory_mb, where=f"{path}.memory")
     _in_range(resources.vcores, 1, MAX_INT, f"{path}.vcores")
     _in_range(resources.gpus, 0, MAX_INT, f"{path}.gpus")
+    check_other_resources(resources, f"{path}.others")
 
 
 def _check_backoff(backoff: Backoff, path: str) -> None:
@@ -237,6 +249,9 @@ def _check_leaves(value: object, path: str) -> None:
         for key, item in value.items():
             _check_leaves(key, under(path, key))
             _check_leaves(item, under(path, key))
+    elif isinstance(value, tuple):
+        for item in value:
+            _check_leaves(item, path)
     elif isinstance(value, msgspec.Struct):
         for name, encoded in zip(
             value.__struct_fields__, value.__struct_encode_fields__, strict=True

@@ -142,6 +142,8 @@ def _plain(value: object) -> object:
         return value.value
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
     return value
 
 

@@ -1,10 +1,12 @@
-"""The command line's short forms: ``-r``, ``-c``, ``-m`` and ``--task_gpus``.
+"""The command line's short forms: ``-r``, ``-c``, ``-m``, ``--task_gpus`` and ``--task_resources``.
 
 ::
 
     requirement = group ":" count { "," group ":" count }
     override    = [ group [ "[" index "]" ] ":" ] amount
     overrides   = override { "," override }          the option may be repeated
+
+With ``--task_resources`` an amount is ``name "=" count``.
 
 The most specific override wins, whatever their order: a task's over its
 group's over the general one.
@@ -13,7 +15,7 @@ group's over the general one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
 import msgspec
@@ -33,6 +35,8 @@ _OVERRIDE = re.compile(r"(?:([^:\[\]]*)(?:\[([^:\[\]]*)\])?:)?([^:\[\]]*)")
 _REQUIREMENT_FORM = "write it like ps:1,worker:4, without spaces"
 _STRAY_COMMA = "there is nothing on one side of a comma"
 _OVERRIDE_FORMS = "write 4 for all tasks, worker:4 for a group or worker[0]:4 for one task"
+_OTHER = "--task_resources"
+_OTHER_FORMS = "write yarn.io/fpga=1, worker:yarn.io/fpga=1 or worker[0]:yarn.io/fpga=1"
 
 
 class Quantity(Enum):
@@ -108,24 +112,28 @@ def parse_overrides(
     ``setting`` names who said so, where it was not the option.
     """
     found: dict[Place, int] = {}
-    for text, part in ((given, part) for given in texts for part in given.split(",")):
-        where = f"{setting or quantity.value} {shown(part)}"
-        if not part and text:
-            where = f"{setting or quantity.value} {shown(text)}"
-            raise SpecError(_STRAY_COMMA, where=where, hint=_OVERRIDE_FORMS)
-        match = _OVERRIDE.fullmatch(part)
-        if match is None:
-            raise SpecError("not understood", where=where, hint=_OVERRIDE_FORMS)
-        group, index, number = match.groups()
-        place = Place() if group is None else _place(group, index, counts, where)
-        amount = _amount(quantity, number, where)
+    said = setting or quantity.value
+    for where, place, text in _by_place(said, texts, counts, _OVERRIDE_FORMS):
+        amount = _amount(quantity, text, where)
         if place in found:
-            raise SpecError(
-                f"duplicate: there is {_format_amount(quantity, found[place])} for {place} already",
-                where=where,
-                hint="give one value for each place",
-            )
+            raise _same_place(place, _format_amount(quantity, found[place]), where)
         found[place] = amount
+    return found
+
+
+def parse_other_resources(
+    texts: Iterable[str], counts: Mapping[str, int]
+) -> dict[str, dict[Place, int]]:
+    """What each place is given of resources that have no option of their own, by name."""
+    found: dict[str, dict[Place, int]] = {}
+    for where, place, text in _by_place(_OTHER, texts, counts, _OTHER_FORMS):
+        name, equals, number = text.rpartition("=")
+        if not equals or not name:
+            raise SpecError("expected <name>=<number>", where=where, hint=_OTHER_FORMS)
+        given = found.setdefault(name, {})
+        if place in given:
+            raise _same_place(place, f"{name}={given[place]}", where)
+        given[place] = _number(number, f"the number of {name}", 0, MAX_INT, where)
     return found
 
 
@@ -145,8 +153,10 @@ def task_groups(
     vcores: Mapping[Place, int],
     memory: Mapping[Place, int],
     gpus: Mapping[Place, int],
+    others: Mapping[str, Mapping[Place, int]] | None = None,
 ) -> dict[str, TaskGroupSpec]:
     """Groups with the resources the overrides leave them."""
+    others = others or {}
     default = Resources()
 
     def resources(group: str, index: int | None) -> Resources:
@@ -160,10 +170,20 @@ def task_groups(
             memory_mb=most_specific(memory, default.memory_mb),
             vcores=most_specific(vcores, default.vcores),
             gpus=most_specific(gpus, default.gpus),
+            others={
+                name: amount
+                for name, given in others.items()
+                if (amount := most_specific(given, 0)) > 0
+            },
         )
 
     indices: dict[str, set[int]] = {group: set() for group in counts}
-    for place in (*vcores, *memory, *gpus):
+    for place in (
+        *vcores,
+        *memory,
+        *gpus,
+        *(place for given in others.values() for place in given),
+    ):
         if place.group is not None and place.index is not None:
             indices[place.group].add(place.index)
 
@@ -220,6 +240,29 @@ def _same_name(name: str, other: str, where: str) -> SpecError:
         f"duplicate: {name!r} and {other!r} differ in case only",
         where=where,
         hint="the tasks' variables (DTF_…_HOSTS) are named in upper case and would clash",
+    )
+
+
+def _by_place(
+    said: str, texts: Iterable[str], counts: Mapping[str, int], forms: str
+) -> Iterator[tuple[str, Place, str]]:
+    """Each ``[place:]amount`` of an option: where it stands, the place, and the amount's text."""
+    for text, part in ((given, part) for given in texts for part in given.split(",")):
+        if not part and text:
+            raise SpecError(_STRAY_COMMA, where=f"{said} {shown(text)}", hint=forms)
+        where = f"{said} {shown(part)}"
+        match = _OVERRIDE.fullmatch(part)
+        if match is None:
+            raise SpecError("not understood", where=where, hint=forms)
+        group, index, amount = match.groups()
+        yield where, Place() if group is None else _place(group, index, counts, where), amount
+
+
+def _same_place(place: Place, given: str, where: str) -> SpecError:
+    return SpecError(
+        f"duplicate: there is {given} for {place} already",
+        where=where,
+        hint="give one value for each place",
     )
 
 

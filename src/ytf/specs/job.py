@@ -47,12 +47,30 @@ class RegistryKind(Enum):
     REST = "rest"
 
 
+class Placement(Enum):
+    """How the tasks of a group lie on the nodes."""
+
+    ANY = "any"
+    """Wherever there is room."""
+    SPREAD = "spread"
+    """On as many nodes as can be had."""
+    PACK = "pack"
+    """On as few nodes as can be."""
+    APART = "apart"
+    """Never two on one node, however long that takes."""
+
+
 class Resources(Spec, frozen=True, kw_only=True):
-    """What one task gets. In YAML the key is ``memory``: MB, or a string with a unit."""
+    """What one task gets. In YAML the key is ``memory``: MB, or a string with a unit.
+
+    ``others`` are amounts of whatever else a cluster counts, by its name for
+    it: ``yarn.io/fpga``.
+    """
 
     memory_mb: int = msgspec.field(default=8192, name="memory")
     vcores: int = 1
     gpus: int = 0
+    others: dict[str, int] = {}
 
 
 class Backoff(Spec, frozen=True, kw_only=True):
@@ -72,9 +90,11 @@ class TaskGroupSpec(Spec, frozen=True, kw_only=True):
     """The tasks of one role.
 
     ``overrides`` gives single tasks (by index) resources of their own.
+    ``environment`` is what its command runs on, where that is not the job's.
     ``tracked`` says whether the group's end ends the job; by default that
     follows from its name. ``min`` lets the job start with fewer tasks when the
-    allocation timeout passes.
+    allocation timeout passes. ``node_label`` and ``placement`` are the job's
+    where they are not given; the label ``""`` is that of nodes without one.
     """
 
     count: int
@@ -87,7 +107,10 @@ class TaskGroupSpec(Spec, frozen=True, kw_only=True):
     backoff: Backoff = Backoff()
     min: int | None = None
     env: dict[str, str] = {}
+    environment: str | None = None
     framework: Framework | None = None
+    node_label: str | None = None
+    placement: Placement | None = None
 
 
 class Timeouts(Spec, frozen=True, kw_only=True):
@@ -98,7 +121,9 @@ class Timeouts(Spec, frozen=True, kw_only=True):
     rendezvous_s: float = 300.0
     """From the last container to the last registered starter, and to every program started."""
     job_s: float | None = None
-    """From acceptance to the end; None: for ever."""
+    """From the first master's start to the end; None: for ever."""
+    lifetime_s: float | None = None
+    """From submission to the end, time in the queue included: kept by the cluster itself."""
     evaluator_s: float = 300.0
     """What a running evaluator gets to finish after the tracked tasks succeeded."""
     stop_grace_s: float = 10.0
@@ -122,10 +147,16 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     """One submission, whole: what every backend needs to run the job.
 
     ``environment`` is what the user's command runs on: ``node``, ``current``
-    or a path. ``files`` maps names in the task's working directory to paths
+    or a path. ``python`` names one on the nodes for ytf's own processes; by
+    default they bring their own. ``files`` maps names in the task's working directory to paths
     at the submitter's. ``servers`` runs a stock TensorFlow server in every
     task in place of a command; ``client`` adds one task at the submitter's
     terminal, which runs ``client_command`` or else ``command``.
+
+    ``priority``, ``tags`` and who may look and change (``acl_view``,
+    ``acl_modify``: ``"alice,bob admins"``, users and then groups) are for a
+    cluster's queue. ``node_label`` is that of the nodes to use, for the master
+    and for groups that have none of their own.
     """
 
     groups: dict[str, TaskGroupSpec]
@@ -138,6 +169,7 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     files: dict[str, str] = {}
     env: dict[str, str] = {}
     environment: str = "node"
+    python: str | None = None
     framework: Framework = Framework.TENSORFLOW
     registry: RegistryKind = RegistryKind.REST
     tensorboard: bool = False
@@ -145,6 +177,12 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     client_command: str | None = None
     servers: bool = False
     docker_image: str | None = None
+    priority: int | None = None
+    tags: tuple[str, ...] = ()
+    acl_view: str | None = None
+    acl_modify: str | None = None
+    node_label: str | None = None
+    placement: Placement = Placement.ANY
     timeouts: Timeouts = Timeouts()
     master: MasterSpec = MasterSpec()
     max_node_failures: int = 3
@@ -164,6 +202,15 @@ class JobSpec(Spec, frozen=True, kw_only=True):
         """What one task gets: its own override, else its group's."""
         group = self.group(task)
         return group.overrides.get(index_of(task), group.resources)
+
+    def node_label_of(self, group: str) -> str | None:
+        """The label of the nodes a group wants; None: as the queue has it."""
+        own = self.groups[group].node_label
+        return self.node_label if own is None else own
+
+    def placement_of(self, group: str) -> Placement:
+        """How the tasks of a group lie on the nodes."""
+        return self.groups[group].placement or self.placement
 
     def command_of(self, group: str) -> str | None:
         """The command of a group's tasks, None where ytf brings the program itself."""

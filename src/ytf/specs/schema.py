@@ -14,6 +14,7 @@ import msgspec
 from ytf.specs.grammar import MAX_NAME, MAX_TASKS
 from ytf.specs.job import JobSpec
 from ytf.specs.units import MAX_INT
+from ytf.specs.wishes import LABEL, MAX_TAGS, RESOURCE_NAME, TAG
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MEMORY = r"^[0-9]+(\.[0-9]+)?[ ]?([kKmMgGtT]([iI]?[bB])?)?$"
@@ -42,6 +43,8 @@ def json_schema() -> dict[str, Any]:
     }
     resources["vcores"].update(minimum=1, maximum=MAX_INT)
     resources["gpus"].update(minimum=0, maximum=MAX_INT)
+    resources["others"]["propertyNames"] = {"pattern": f"^{RESOURCE_NAME}$"}
+    resources["others"]["additionalProperties"].update(minimum=0, maximum=MAX_INT)
 
     group = types["TaskGroupSpec"]["properties"]
     group["count"].update(minimum=1, maximum=MAX_TASKS)
@@ -51,4 +54,11 @@ def json_schema() -> dict[str, Any]:
     groups = types["JobSpec"]["properties"]["groups"]
     groups["propertyNames"] = {"pattern": f"^[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}$"}
     groups["minProperties"] = 1
+
+    job = types["JobSpec"]["properties"]
+    job["tags"].update(default=[], maxItems=MAX_TAGS)
+    job["tags"]["items"]["pattern"] = f"^{TAG}$"
+    for labelled in (job, group):
+        label, _ = labelled["node_label"]["anyOf"]
+        label["pattern"] = f"^({LABEL})?$"
     return schema

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.backends.yarn.fakes import (
@@ -21,14 +22,18 @@ from tests.backends.yarn.fakes import (
 from ytf.backends.api import Launch
 from ytf.backends.yarn.containers import YarnContainers
 from ytf.backends.yarn.home import JobHome
+from ytf.backends.yarn.ledger import Kind
 from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.hadoop.rpc.errors import AttemptNotFoundError, NotRegisteredError
+from ytf.hadoop.yarn.ids import NodeId as YarnNodeId
 from ytf.hadoop.yarn.launch import LaunchContext
 from ytf.hadoop.yarn.records import FinalStatus as YarnFinalStatus
 from ytf.hadoop.yarn.records import NodeState
+from ytf.hadoop.yarn.resources import Resource
 from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
 from ytf.master.events import (
     BackendEvent,
+    BackendNoted,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
@@ -37,13 +42,19 @@ from ytf.master.events import (
     NodeLost,
     RequestRefused,
 )
-from ytf.specs.job import Resources
+from ytf.specs.job import Placement, Resources
 from ytf.specs.names import ContainerId, JobId, NodeId, RequestId, TaskId
 from ytf.specs.status import FinalStatus, JobRecord, JobState, JobStatus
 from ytf.storage.files import LocalFiles
 
 URL = "http://node7:4711"
 FIRST = ContainerId(str(container(2).id))
+KINDS = (
+    Kind("worker", Resource(128, 1)),
+    Kind("worker", Resource(10**6, 1)),
+    Kind("spread", Resource(128, 1), None, Placement.SPREAD),
+    Kind("apart", Resource(128, 1), "gpu", Placement.APART),
+)
 
 
 class World:
@@ -58,8 +69,9 @@ class World:
         self.backend = YarnContainers(
             self.rm,
             user="alice",
+            kinds=KINDS,
             nodes=[node_report()],
-            names={NODE: "node7"},
+            name_of=lambda node: node.host,
             make_context=lambda launch: LaunchContext(command=f"exec {launch.task}"),
             home=self.home,
             connect=lambda token: self.node,
@@ -86,11 +98,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     await made.backend.finish(record(FinalStatus.KILLED))
 
 
-def wish(name: str, memory_mb: int = 128, avoid: tuple[NodeId, ...] = ()) -> RequestContainer:
+def wish(name: str, memory_mb: int = 128, group: str = "worker") -> RequestContainer:
     resources = Resources(memory_mb=memory_mb)
-    return RequestContainer(
-        request=RequestId(name), group="worker", resources=resources, avoid=avoid
-    )
+    return RequestContainer(request=RequestId(name), group=group, resources=resources)
 
 
 def launch() -> Launch:
@@ -145,6 +155,45 @@ async def test_what_no_container_can_have_is_refused(world: World) -> None:
     refused = await world.next()
     assert isinstance(refused, RequestRefused)
     assert "1000000 memory-mb (at most 8192)" in refused.reason
+
+
+async def test_tasks_that_were_to_be_spread_and_share_a_node_are_told_of(world: World) -> None:
+    for name in "ab":
+        world.backend.request(wish(name, group="spread"))
+    beat = await world.rm.next_beat()
+    assert {ask.place: ask.count for ask in beat.asks} == {"node7": 2, "/rack": 2, "*": 2}
+    world.rm.answers.put_nowait(allocation(container(2, 3), container(3, 3)))
+    assert isinstance(await world.next(), ContainerAllocated)
+    assert isinstance(await world.next(), ContainerAllocated)
+    told = "spread: 2 tasks share 1 node, though they are to be spread"
+    assert await world.next() == BackendNoted(text=told)
+
+
+async def test_a_node_that_comes_later_is_asked_for(world: World) -> None:
+    world.backend.request(wish("a", group="apart"))
+    beat = await world.rm.next_beat()
+    # The node there is has not the label: nowhere is a place for it.
+    assert {ask.place: ask.count for ask in beat.asks} == {"*": 1}
+    assert [(ask.relax_locality, ask.node_label) for ask in beat.asks] == [(False, "gpu")]
+    new = msgspec.structs.replace(node_report(), node=YarnNodeId("node8", 8041), labels=("gpu",))
+    world.rm.answers.put_nowait(allocation(nodes=[new]))
+    beat = await world.rm.next_beat()
+    assert {ask.place: ask.count for ask in beat.asks} == {"node8": 1, "/rack": 1}
+
+
+async def test_a_wait_is_told_with_what_is_missing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ytf.backends.yarn.telling.FIRST_S", 0.0)
+    world.backend.request(wish("a"))
+    await world.rm.next_beat()
+    world.rm.answers.put_nowait(allocation())
+    world.rm.answers.put_nowait(allocation())
+    told = await world.next()
+    assert isinstance(told, BackendNoted)
+    assert told.is_waiting
+    assert told.text.startswith("Waiting for 1 of 1 containers: 1 × worker (128 MB, 1 vcores). ")
+    assert "has 1024 MB, 4 vcores left" in told.text
 
 
 async def test_a_wish_taken_back(world: World) -> None:
@@ -241,7 +290,8 @@ async def test_the_end_leaves_a_record_and_nothing_else(tmp_path: Path) -> None:
     await world.backend.start(1, URL)
     world.rm.finish_answers = [NotRegisteredError("again?"), False, True]
     await world.backend.finish(record(FinalStatus.SUCCEEDED))
-    assert world.rm.finishes == [(YarnFinalStatus.SUCCEEDED, "that was it")] * 3
+    assert {status for status, _ in world.rm.finishes} == {YarnFinalStatus.SUCCEEDED}
+    assert [text.splitlines()[0] for _, text in world.rm.finishes] == ["that was it"] * 3
     assert len(world.rm.registered) == 2
     assert world.rm.closed
     with pytest.raises(FileNotFoundError):

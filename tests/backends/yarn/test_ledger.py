@@ -12,13 +12,24 @@ from ytf.hadoop.yarn.asks import ANYWHERE, Ask
 from ytf.hadoop.yarn.ids import NodeId
 from ytf.hadoop.yarn.records import NodeReport, NodeState
 from ytf.hadoop.yarn.resources import Resource
+from ytf.specs.job import Placement
 from ytf.specs.names import RequestId
 
 SMALL, LARGE = Resource(128, 1), Resource(4096, 2)
 KINDS = (Kind("worker", SMALL), Kind("worker", LARGE), Kind("ps", SMALL))
+PLACED = (
+    Kind("apart", SMALL, None, Placement.APART),
+    Kind("spread", SMALL, None, Placement.SPREAD),
+    Kind("pack", LARGE, None, Placement.PACK),
+)
 
 
-def node(port: int, free_mb: int = 8192, state: NodeState = NodeState.RUNNING) -> NodeReport:
+def node(
+    port: int,
+    free_mb: int = 8192,
+    state: NodeState = NodeState.RUNNING,
+    labels: tuple[str, ...] = (),
+) -> NodeReport:
     return NodeReport(
         node=NodeId("host", port),
         http_address="host:1",
@@ -28,13 +39,9 @@ def node(port: int, free_mb: int = 8192, state: NodeState = NodeState.RUNNING) -
         containers=0,
         state=state,
         health="",
-        labels=(),
+        labels=labels,
         decommissioning_timeout_s=None,
     )
-
-
-def names(*nodes: NodeReport) -> dict[NodeId, str]:
-    return {each.node: str(each.node) for each in nodes}
 
 
 def counts(asks: list[Ask]) -> dict[str, int]:
@@ -55,18 +62,84 @@ def test_hosts_that_have_room_are_named_with_their_rack() -> None:
     ledger = Ledger()
     for name in "ab":
         ledger.want(RequestId(name), KINDS[0])
-    ledger.prefer(nodes, names(*nodes))
+    ledger.prefer(nodes, str)
     assert counts(ledger.changes()) == {"host:1": 2, "/rack": 2, ANYWHERE: 2}
     ledger.relax()
     assert counts(ledger.changes()) == {"host:1": 0, "/rack": 0}
 
 
-def test_a_label_is_asked_for_anywhere_only() -> None:
+def test_a_label_goes_with_anywhere_and_only_its_nodes_are_named() -> None:
     ledger = Ledger()
     ledger.want(RequestId("a"), Kind("worker", SMALL, "gpu"))
-    ledger.prefer([node(1)], names(node(1)))
-    [ask] = ledger.changes()
-    assert (ask.place, ask.node_label) == (ANYWHERE, "gpu")
+    ledger.want(RequestId("b"), Kind("ps", SMALL, ""))
+    ledger.prefer([node(1), node(2, labels=("gpu",))], str)
+    asks = ledger.changes()
+    assert {(ask.priority, ask.place, ask.node_label) for ask in asks} == {
+        (1, "host:2", None), (1, "/rack", None), (1, ANYWHERE, "gpu"),
+        (2, "host:1", None), (2, "/rack", None), (2, ANYWHERE, ""),
+    }  # fmt: skip
+
+
+def strictness(asks: list[Ask]) -> dict[str, bool]:
+    return {ask.place: ask.relax_locality for ask in asks}
+
+
+def test_tasks_apart_have_one_place_on_each_host_until_it_is_free_again() -> None:
+    nodes = (node(1), node(2, free_mb=128), node(3))
+    ledger = Ledger(PLACED)
+    for name in "abc":
+        ledger.want(RequestId(name), PLACED[0])
+    ledger.prefer(nodes, str)
+    asks = ledger.changes()
+    assert counts(asks) == {"host:1": 1, "host:2": 1, "host:3": 1, "/rack": 3, ANYWHERE: 3}
+    assert strictness(asks)["/rack"] is strictness(asks)[ANYWHERE] is False
+    assert ledger.answered(1, "host:2") == "a"
+    ledger.relax()
+    ledger.prefer(nodes, str)
+    assert ledger.changes() == []
+    assert ledger.held("apart") == {"host:2": 1}
+    ledger.returned(1, "host:2")
+    ledger.prefer(nodes, str)
+    assert counts(ledger.changes()) == {"host:2": 1}
+
+
+def test_an_inherited_container_keeps_its_host_to_itself() -> None:
+    ledger = Ledger(PLACED)
+    ledger.inherited(1, "host:1")
+    ledger.want(RequestId("b"), PLACED[0])
+    ledger.prefer((node(1), node(2)), str)
+    assert counts(ledger.changes()) == {"host:2": 1, "/rack": 1, ANYWHERE: 1}
+
+
+def test_a_plan_is_kept_to_until_it_is_given_up() -> None:
+    ledger = Ledger(PLACED)
+    for name in "abc":
+        ledger.want(RequestId(name), PLACED[1])
+    ledger.prefer((node(1), node(2)), str)
+    asks = ledger.changes()
+    assert counts(asks) == {"host:1": 2, "host:2": 1, "/rack": 3, ANYWHERE: 3}
+    assert not strictness(asks)[ANYWHERE]
+    ledger.relax()
+    asks = ledger.changes()
+    assert counts(asks) == {"host:1": 0, "host:2": 0, "/rack": 0, ANYWHERE: 3}
+    assert strictness(asks)[ANYWHERE]
+
+
+def test_what_is_planned_for_one_kind_is_not_there_for_the_next() -> None:
+    first, second = Kind("a", LARGE, None, Placement.PACK), Kind("b", LARGE, None, Placement.PACK)
+    ledger = Ledger()
+    for name in "abcd":
+        ledger.want(RequestId(name), first if name < "c" else second)
+    ledger.prefer((node(1), node(2)), str)
+    found = {ask.priority: ask.place for ask in ledger.changes() if ask.place.startswith("host")}
+    assert sorted(found.values()) == ["host:1", "host:2"]
+
+
+def test_hosts_to_avoid_are_not_named() -> None:
+    ledger = Ledger()
+    ledger.want(RequestId("a"), PLACED[0])
+    ledger.prefer((node(1), node(2)), str, {"host:1"})
+    assert "host:1" not in counts(ledger.changes())
 
 
 def test_a_container_answers_the_oldest_wish_of_its_kind() -> None:
@@ -89,7 +162,7 @@ def test_what_the_scheduler_counts_off_is_not_said_again() -> None:
     ledger = Ledger()
     for name in "abc":
         ledger.want(RequestId(name), KINDS[0])
-    ledger.prefer(nodes, names(*nodes))
+    ledger.prefer(nodes, str)
     priority = ledger.changes()[0].priority
     ledger.answered(priority, "host:1")
     # Of the hosts only the one that gave it was counted off; the other must hear of it.
@@ -113,10 +186,12 @@ class Scheduler(RuleBasedStateMachine):
         self.wishes: dict[RequestId, Kind] = {}
         self.made = 0
         self.counts: dict[tuple[int, str], int] = {}
+        self.relaxed: dict[tuple[int, str], bool] = {}
+        self.there: Counter[tuple[Kind, int, str]] = Counter()
         self.sizes: dict[int, Resource] = {}
         self.nodes = (node(1), node(2, free_mb=1024))
 
-    @rule(kind=st.sampled_from(KINDS), many=st.integers(1, 4))
+    @rule(kind=st.sampled_from((*KINDS, *PLACED)), many=st.integers(1, 4))
     def want(self, kind: Kind, many: int) -> None:
         for _ in range(many):
             self.made += 1
@@ -133,7 +208,7 @@ class Scheduler(RuleBasedStateMachine):
 
     @rule()
     def prefer(self) -> None:
-        self.ledger.prefer(self.nodes, names(*self.nodes))
+        self.ledger.prefer(self.nodes, str)
 
     @rule()
     def relax(self) -> None:
@@ -146,6 +221,7 @@ class Scheduler(RuleBasedStateMachine):
         for ask in self.ledger.everything() if forgets else self.ledger.changes():
             assert self.sizes.setdefault(ask.priority, ask.resource) == ask.resource
             self.counts[ask.priority, ask.place] = ask.count
+            self.relaxed[ask.priority, ask.place] = ask.relax_locality
         self.check_counts()
 
     @rule(data=st.data())
@@ -155,12 +231,23 @@ class Scheduler(RuleBasedStateMachine):
             return
         priority = data.draw(st.sampled_from(due))
         host = data.draw(st.sampled_from(["host:1", "host:2"]))
+        if not self.counts.get((priority, host)) and not self.relaxed[priority, ANYWHERE]:
+            return
         for place in (host, "/rack", ANYWHERE):
             if self.counts.get((priority, place)):
                 self.counts[priority, place] -= 1
         request = self.ledger.answered(priority, host)
         if request is not None:
-            assert self.wishes.pop(request).resource == self.sizes[priority]
+            kind = self.wishes.pop(request)
+            assert kind.resource == self.sizes[priority]
+            self.there[kind, priority, host] += 1
+
+    @precondition(lambda self: +self.there)
+    @rule(data=st.data())
+    def lose(self, data: st.DataObject) -> None:
+        kind, priority, host = data.draw(st.sampled_from(sorted(+self.there, key=repr)))
+        self.there[kind, priority, host] -= 1
+        self.ledger.returned(priority, host)
 
     def check_counts(self) -> None:
         wanted = Counter(self.wishes.values())
@@ -168,6 +255,16 @@ class Scheduler(RuleBasedStateMachine):
         assert anywhere == sorted(wanted.values())
         for (priority, _), count in self.counts.items():
             assert count <= self.counts[priority, ANYWHERE]
+
+    @invariant()
+    def nobody_apart_shares_a_host(self) -> None:
+        assert all(many <= 1 for (kind, *_), many in self.there.items() if kind is PLACED[0])
+
+    @invariant()
+    def knows_what_is_where(self) -> None:
+        for kind in PLACED:
+            there = {host: many for (k, _, host), many in (+self.there).items() if k is kind}
+            assert self.ledger.held(kind.group) == there
 
     @invariant()
     def owes_what_is_wished(self) -> None:

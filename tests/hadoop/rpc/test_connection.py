@@ -135,6 +135,23 @@ async def test_an_exception_is_refused_and_the_connection_lives(server: RpcServe
         assert (await connection.call(ECHO, number(2))).priority == 2
 
 
+async def test_a_class_that_only_wraps_another_is_not_the_one_that_counts(
+    server: RpcServer,
+) -> None:
+    denied = "org.apache.hadoop.security.AccessControlException"
+
+    async def refuse(call: Received) -> Priority:
+        raise JavaError(
+            "org.apache.hadoop.yarn.exceptions.YarnException", f"{denied}: not you: bob"
+        )
+
+    server.handlers["echo"] = refuse
+    async with connected(server) as connection:
+        with pytest.raises(AccessDeniedError, match=r"^not you: bob$") as caught:
+            await connection.call(ECHO, number(1))
+    assert caught.value.class_name == denied
+
+
 async def test_unknown_classes_are_remote_errors_all_the_same(server: RpcServer) -> None:
     async def refuse(call: Received) -> Priority:
         raise JavaError("java.lang.Foo", "")

@@ -8,15 +8,18 @@ Launches and stops go to the nodes in tasks of their own, one node at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from urllib.parse import urlsplit
 
 from ytf.backends.api import Launch
 from ytf.backends.yarn.causes import completion
 from ytf.backends.yarn.home import JobHome
+from ytf.backends.yarn.kinds import resource_of
 from ytf.backends.yarn.ledger import Kind, Ledger
+from ytf.backends.yarn.nodes import NameOf
+from ytf.backends.yarn.telling import Teller
 from ytf.errors import OutcomeUnknownError, YtfError
-from ytf.hadoop.rpc.errors import NotRegisteredError
+from ytf.hadoop.rpc.errors import AttemptNotFoundError, NotRegisteredError
 from ytf.hadoop.yarn.asks import Beat
 from ytf.hadoop.yarn.ids import ContainerId as YarnContainerId
 from ytf.hadoop.yarn.ids import NodeId as YarnNodeId
@@ -26,6 +29,7 @@ from ytf.hadoop.yarn.node import NodeProtocol
 from ytf.hadoop.yarn.records import (
     Allocation,
     Container,
+    MasterCommand,
     NodeReport,
     NodeState,
     NodeToken,
@@ -36,6 +40,7 @@ from ytf.hadoop.yarn.resources import Resource
 from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
 from ytf.master.events import (
     BackendEvent,
+    BackendNoted,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
@@ -44,11 +49,10 @@ from ytf.master.events import (
     NodeLost,
     RequestRefused,
 )
-from ytf.specs.job import Resources
+from ytf.specs.job import Placement
 from ytf.specs.names import ContainerId, NodeId, TaskId
-from ytf.specs.status import FinalStatus, JobRecord
+from ytf.specs.status import FinalStatus, JobRecord, JobStatus
 
-GPU = "yarn.io/gpu"
 QUICK_BEAT_S = 0.2
 SLOW_BEAT_S = 1.0
 _FINISH_PAUSE_S = 0.05
@@ -59,17 +63,13 @@ MakeContext = Callable[[Launch], LaunchContext]
 """Makes what a node needs to start a starter."""
 
 
-def resource_of(resources: Resources) -> Resource:
-    """A task's resources as YARN counts them."""
-    others = {GPU: resources.gpus} if resources.gpus else {}
-    return Resource(resources.memory_mb, resources.vcores, others)
-
-
 class YarnContainers:
     """Implements ``ContainerBackend`` for one application attempt.
 
-    ``nodes`` are those of the cluster at the start, for asks by host; ``names``
-    what the scheduler calls them. ``home`` keeps the record, and is tidied up.
+    ``kinds`` are all that its tasks may need, in an order that is the same for
+    every attempt. ``nodes`` are those of the cluster at the start, for asks by
+    host; ``name_of`` tells what the scheduler calls them. ``home`` keeps the
+    record, and is tidied up.
     """
 
     def __init__(
@@ -77,15 +77,18 @@ class YarnContainers:
         protocol: MasterProtocol,
         *,
         user: str,
+        kinds: Sequence[Kind],
         nodes: Sequence[NodeReport],
-        names: Mapping[YarnNodeId, str],
+        name_of: NameOf,
         make_context: MakeContext,
         home: JobHome,
         connect: Callable[[NodeToken], NodeProtocol] = NodeProtocol,
     ) -> None:
         self._protocol = protocol
         self._user = user
-        self._nodes, self._names = nodes, names
+        self._kinds = {(kind.group, kind.resource): kind for kind in kinds}
+        self._nodes = {node.node: node for node in nodes}
+        self._name_of = name_of
         self._make_context = make_context
         self._home = home
         self._connect = connect
@@ -93,10 +96,13 @@ class YarnContainers:
         self._maximum = Resource()
         self._queue = ""
         self._headroom: Resource | None = None
-        self._ledger = Ledger()
+        self._progress = 0.0
+        self._ledger = Ledger(kinds)
+        self._teller = Teller()
         self._events: asyncio.Queue[BackendEvent | None] = asyncio.Queue()
         self._containers: dict[ContainerId, Container] = {}
         self._launched: set[ContainerId] = set()
+        self._held: set[ContainerId] = set()
         self._releases: list[YarnContainerId] = []
         self._is_new = False
         self._avoid: frozenset[str] = frozenset()
@@ -134,18 +140,17 @@ class YarnContainers:
 
     def request(self, command: RequestContainer) -> None:
         """Ask for one container with the next beat."""
-        resource = resource_of(command.resources)
-        excess = resource.excess_over(self._maximum)
-        if excess:
-            told = ", ".join(f"{w} {name} (at most {t})" for name, (w, t) in excess.items())
-            reason = f"a task of {command.group} asks for more than a container may have: {told}"
+        kind = self._kinds[command.group, resource_of(command.resources)]
+        reason = self._impossible(kind)
+        if reason:
             self._events.put_nowait(RequestRefused(request=command.request, reason=reason))
             return
-        self._ledger.want(command.request, Kind(command.group, resource))
+        self._ledger.want(command.request, kind)
+        self._teller.wished(kind)
         self._is_new = True
         # Advice: with a third of the nodes on the list it is the job that is bad.
         if len(command.avoid) * 3 <= len(self._nodes):
-            self._avoid = frozenset(self._name(YarnNodeId.parse(node)) for node in command.avoid)
+            self._avoid = frozenset(self._name_of(YarnNodeId.parse(node)) for node in command.avoid)
         self._wake.set()
 
     def cancel(self, command: CancelRequest) -> None:
@@ -177,6 +182,10 @@ class YarnContainers:
             return None
         return f"http://{known.node_http_address}/node/containerlogs/{container}/{self._user}"
 
+    def progress(self, share: float) -> None:
+        """Shown by the ResourceManager from the next beat on."""
+        self._progress = share
+
     def supply(self) -> str:
         """What the queue has left for this job, as the ResourceManager last said."""
         if self._headroom is None:
@@ -196,7 +205,7 @@ class YarnContainers:
             FinalStatus.FAILED: YarnFinalStatus.FAILED,
             FinalStatus.KILLED: YarnFinalStatus.KILLED,
         }[record.status.final_status or FinalStatus.FAILED]
-        await self._unregister(status, record.status.diagnostics)
+        await self._unregister(status, _last_words(record.status))
         await asyncio.gather(self._protocol.close(), *(x.close() for x in self._lines.values()))
         # Last: an attempt after this one would need it, and now there will be none.
         await asyncio.to_thread(self._home.remove_staging)
@@ -228,6 +237,7 @@ class YarnContainers:
             self._wake.clear()
             allocation = await self._allocate(self._next_beat())
             self._take(allocation)
+            self._tell()
             waiting = self._ledger.outstanding > 0
             fruitless = 0 if allocation.allocated or not waiting else fruitless + 1
             if fruitless == RELAX_AFTER_BEATS:
@@ -237,7 +247,7 @@ class YarnContainers:
     def _next_beat(self) -> Beat:
         if self._is_new:
             self._is_new = False
-            self._ledger.prefer(self._nodes, self._names)
+            self._ledger.prefer(tuple(self._nodes.values()), self._name_of, self._avoid)
         releases, self._releases = tuple(self._releases), []
         added, removed = self._avoid - self._avoided, self._avoided - self._avoid
         self._avoided = self._avoid
@@ -246,11 +256,12 @@ class YarnContainers:
             releases=releases,
             blacklist_additions=tuple(sorted(added)),
             blacklist_removals=tuple(sorted(removed)),
+            progress=self._progress,
         )
 
     async def _allocate(self, beat: Beat) -> Allocation:
         try:
-            return await self._protocol.allocate(beat)
+            return _obeyed(await self._protocol.allocate(beat))
         except OutcomeUnknownError:
             # The very same beat again: the ResourceManager knows it by its number.
             return await self._allocate(beat)
@@ -262,6 +273,7 @@ class YarnContainers:
                 asks=tuple(self._ledger.everything()),
                 releases=beat.releases,
                 blacklist_additions=tuple(sorted(self._avoid)),
+                progress=self._progress,
             )
             return await self._allocate(everything)
 
@@ -276,17 +288,18 @@ class YarnContainers:
             name = ContainerId(str(status.container))
             self._events.put_nowait(completion(status, launched=name in self._launched))
             self._launched.discard(name)
+            self._returned(name)
         for node in allocation.updated_nodes:
-            if node.state in (NodeState.LOST, NodeState.DECOMMISSIONED, NodeState.SHUTDOWN):
-                self._events.put_nowait(NodeLost(node=NodeId(str(node.node))))
+            self._node_changed(node)
 
     def _allocated(self, container: Container) -> None:
-        request = self._ledger.answered(container.priority, self._name(container.node))
+        request = self._ledger.answered(container.priority, self._name_of(container.node))
         if request is None:
             self._releases.append(container.id)
             return
         known = ContainerId(str(container.id))
         self._containers[known] = container
+        self._held.add(known)
         self._events.put_nowait(
             ContainerAllocated(request=request, container=known, node=NodeId(str(container.node)))
         )
@@ -296,8 +309,47 @@ class YarnContainers:
             known = ContainerId(str(container.id))
             self._containers[known] = container
             self._launched.add(known)
+            if known not in self._held:
+                self._held.add(known)
+                self._ledger.inherited(container.priority, self._name_of(container.node))
         names = tuple(ContainerId(str(c.id)) for c in containers)
         self._events.put_nowait(ContainersRecovered(containers=names, complete=False))
+
+    def _returned(self, name: ContainerId) -> None:
+        container = self._containers.get(name)
+        if container is not None and name in self._held:
+            self._held.remove(name)
+            self._ledger.returned(container.priority, self._name_of(container.node))
+            # Its place may be the one that another wish waits for.
+            self._is_new = True
+
+    def _node_changed(self, node: NodeReport) -> None:
+        if node.state in (NodeState.LOST, NodeState.DECOMMISSIONED, NodeState.SHUTDOWN):
+            self._events.put_nowait(NodeLost(node=NodeId(str(node.node))))
+        if not node.state.usable:
+            self._nodes.pop(node.node, None)
+        elif node.node not in self._nodes:
+            self._nodes[node.node] = node
+        self._is_new = True
+
+    def _impossible(self, kind: Kind) -> str:
+        """Why a kind of container can never be had; empty if it can."""
+        excess = kind.resource.excess_over(self._maximum)
+        if excess:
+            told = ", ".join(f"{w} {name} (at most {t})" for name, (w, t) in excess.items())
+            return f"a task of {kind.group} asks for more than a container may have: {told}"
+        if kind.placement is Placement.APART and not self._nodes:
+            return f"the nodes are not known on which tasks of {kind.group} could be kept apart"
+        return ""
+
+    def _tell(self) -> None:
+        """Say what people want to know of the allocation, when there is news."""
+        now = asyncio.get_running_loop().time()
+        waiting = self._teller.waiting(self._ledger, len(self._held), self.supply(), now)
+        if waiting:
+            self._events.put_nowait(BackendNoted(text=waiting, is_waiting=True))
+        for text in self._teller.crowded(self._ledger):
+            self._events.put_nowait(BackendNoted(text=text))
 
     def _keep_tokens(self, tokens: Sequence[NodeToken]) -> None:
         for token in tokens:
@@ -323,10 +375,6 @@ class YarnContainers:
             for failure in done.failed:
                 self._releases.append(container.id)
                 self._failed(launch.container, f"{container.node} refused: {failure.message}")
-
-    def _name(self, node: YarnNodeId) -> str:
-        """What the scheduler calls a node."""
-        return self._names.get(node, node.host)
 
     def _failed(self, container: ContainerId, reason: str) -> None:
         self._events.put_nowait(LaunchFailed(container=container, reason=reason))
@@ -356,6 +404,21 @@ class YarnContainers:
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
+
+
+def _last_words(status: JobStatus) -> str:
+    """What YARN's own page of the application says, to which its link leads from now on."""
+    more = " · ".join(f"ytf {command} {status.id}" for command in ("status", "logs", "events"))
+    return f"{status.diagnostics}\nMore: {more}".lstrip()
+
+
+def _obeyed(allocation: Allocation) -> Allocation:
+    """The allocation, unless it is one of the orders that came before there were exceptions."""
+    if allocation.command is MasterCommand.RESYNC:
+        raise NotRegisteredError("the ResourceManager wants this master to register again")
+    if allocation.command is MasterCommand.SHUTDOWN:
+        raise AttemptNotFoundError("the ResourceManager has ended this attempt")
+    return allocation
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:

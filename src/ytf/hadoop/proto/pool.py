@@ -8,14 +8,19 @@ with every protobuf from 3.20 on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from google.protobuf import descriptor_pool, message_factory
-from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from ytf.hadoop.proto.wire import read_delimited
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    ClassOf = Callable[[Descriptor], type[Message]]
 
 _BEFORE_4_22 = "GetPrototype"
 _COMPILED = Path(__file__).with_name("hadoop.binpb")
@@ -31,27 +36,67 @@ def bind(file: str, namespace: dict[str, object]) -> None:
         namespace[name] = _CLASS_OF(descriptor)
 
 
-def _load() -> descriptor_pool.DescriptorPool:
-    """A pool with all files of the set, in its order: each after those it imports."""
+def _load() -> tuple[DescriptorPool, ClassOf]:
+    """A pool with all our files, and what makes a class of a descriptor."""
+    try:
+        return _load_quickly()
+    except (ImportError, AttributeError):
+        return _load_anywhere()
+
+
+def _load_quickly() -> tuple[DescriptorPool, ClassOf]:
+    """As below, by protobuf's C core alone, which its wheels have had since 4.21.
+
+    Through ``google.protobuf.descriptor_pool`` every command and every master
+    would also load the whole implementation in Python that the core replaces:
+    a tenth of a second, and five megabytes. This way is not a public one: what
+    it needs and does not find is an ImportError or AttributeError.
+    """
+    from google._upb import _message as core
+
+    pool = cast("DescriptorPool", core.DescriptorPool())
+    classes: dict[str, type[Message]] = {}
+    for name, file in _files():
+        pool.AddSerializedFile(file)
+        # All of them, used or not: the core alone cannot make one when it meets it later.
+        for descriptor in _with_nested(pool.FindFileByName(name).message_types_by_name.values()):
+            members = {"DESCRIPTOR": descriptor, "__module__": __name__}
+            made = core.MessageMeta(descriptor.name, (Message,), members)
+            classes[descriptor.full_name] = cast("type[Message]", made)
+    return pool, lambda descriptor: classes[descriptor.full_name]
+
+
+def _load_anywhere() -> tuple[DescriptorPool, ClassOf]:
+    """By protobuf's public names, of which one was renamed in 4.22."""
+    from google.protobuf import descriptor_pool, message_factory
+
     pool = descriptor_pool.DescriptorPool()
+    for _, file in _files():
+        pool.AddSerializedFile(file)
+    if hasattr(message_factory, "GetMessageClass"):
+        return pool, message_factory.GetMessageClass
+    make: ClassOf = getattr(message_factory.MessageFactory(pool), _BEFORE_4_22)
+    return pool, make
+
+
+def _files() -> Iterator[tuple[str, bytes]]:
+    """The files of the set with their names, in its order: each after those it imports.
+
+    Cut by hand, as importing protobuf's own messages for it would cost more:
+    a set is its files, each behind the tag of field 1, and so begins a file with its name.
+    """
     compiled = _COMPILED.read_bytes()
     at = 0
-    # A set is its files, each behind the tag of field 1. Cut by hand: importing
-    # protobuf's own messages for it would cost every command some milliseconds.
     while at < len(compiled):
         file, at = read_delimited(compiled, at + 1)
-        pool.AddSerializedFile(file)
-    return pool
+        name, _ = read_delimited(file, 1)
+        yield name.decode(), file
 
 
-def _class_maker(pool: descriptor_pool.DescriptorPool) -> Callable[[Descriptor], type[Message]]:
-    """The function of this protobuf that makes a class: it was renamed in 4.22."""
-    if hasattr(message_factory, "GetMessageClass"):
-        return message_factory.GetMessageClass
-    make: Callable[[Descriptor], type[Message]]
-    make = getattr(message_factory.MessageFactory(pool), _BEFORE_4_22)
-    return make
+def _with_nested(messages: Iterable[Descriptor]) -> Iterator[Descriptor]:
+    for message in messages:
+        yield message
+        yield from _with_nested(message.nested_types)
 
 
-_POOL = _load()
-_CLASS_OF = _class_maker(_POOL)
+_POOL, _CLASS_OF = _load()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import uuid
 
 import msgspec
@@ -36,6 +37,13 @@ from ytf.hadoop.security.login import Login
 
 _VERSION = 1
 _SUCCESS, _ERROR, _FATAL = range(3)
+_SERVERS = {
+    "ApplicationClientProtocolPB": "the ResourceManager",
+    "ApplicationMasterProtocolPB": "the ResourceManager's scheduler",
+    "ContainerManagementProtocolPB": "the NodeManager",
+    "HAServiceProtocol": "the ResourceManager's administration",
+}
+"""Who speaks a protocol."""
 
 
 class _Call(msgspec.Struct):
@@ -63,7 +71,7 @@ class Connection:
         greeting: bytes,
     ) -> None:
         self._channel = channel
-        self._where = _place(protocol, address)
+        self._where = place(protocol, address)
         self._protocol, self._settings = protocol, settings
         self._client_id = client_id
         # Sent together with the first call, as Java does: a server that refuses
@@ -230,7 +238,7 @@ async def connect(
     ``RefusedError`` where the server does not want us.
     """
     settings = settings or RpcSettings()
-    where = _place(protocol, address)
+    where = place(protocol, address)
     try:
         return await asyncio.wait_for(
             _connect(address, protocol, login, settings, where), settings.connect_timeout_s
@@ -240,7 +248,7 @@ async def connect(
             f"{where} did not answer within {settings.connect_timeout_s:g} s"
         ) from exc
     except OSError as exc:
-        raise NotExecutedError(f"cannot connect to {where}: {exc.strerror or exc}") from exc
+        raise NotExecutedError(f"cannot connect to {where}: {_reason(exc)}") from exc
     except (EOFError, MalformedError) as exc:
         raise NotExecutedError(f"{where} broke off the connection: {exc}") from exc
 
@@ -296,8 +304,17 @@ def refused(error: RemoteError, where: str) -> Exception:
     return refusal
 
 
-def _place(protocol: str, address: Address) -> str:
-    return f"{protocol.rpartition('.')[2]} at {address}"
+def place(protocol: str, address: Address) -> str:
+    """Who is called, for a person who reads an error."""
+    name = protocol.rpartition(".")[2]
+    return f"{_SERVERS.get(name, name)} at {address}"
+
+
+def _reason(error: OSError) -> str:
+    # In place of the system's own words asyncio has the address once more.
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 def _fail(call: _Call, error: Exception) -> None:

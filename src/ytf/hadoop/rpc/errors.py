@@ -169,7 +169,11 @@ def remote_error(header: ResponseHeader) -> RemoteError:
 def error_of(class_name: str, message: str, *, detail: int = 0) -> RemoteError:
     """A Java exception as an error of ours. Its message may carry a stack trace."""
     first, _, trace = message.partition("\n")
-    # Some messages repeat their class before the sentence.
-    sentence = first.removeprefix(f"{class_name}: ").strip() or class_name or "no reason given"
+    # Some messages repeat their class before the sentence; those of ``RPCUtil.getRemoteException``
+    # have the class that counts there, and one that only wraps it in its place.
+    told, colon, rest = first.partition(": ")
+    if colon and told in (class_name, *_BY_CLASS):
+        class_name, first = told, rest
+    sentence = first.strip() or class_name or "no reason given"
     kind = _BY_CLASS.get(class_name, RemoteError)
     return kind(sentence, class_name=class_name, detail=detail, trace=trace)

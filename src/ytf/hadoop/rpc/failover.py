@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ytf.errors import OutcomeUnknownError, SettingsError, YtfError
 from ytf.hadoop.address import Address
-from ytf.hadoop.rpc.connection import Connection, connect
+from ytf.hadoop.rpc.connection import Connection, connect, place
 from ytf.hadoop.rpc.errors import NotExecutedError, RetriableError, StandbyError
 from ytf.hadoop.rpc.method import Answer, Method, Request
 from ytf.hadoop.rpc.settings import Patience, RpcSettings
@@ -72,7 +72,7 @@ class Service:
                 problem = exc
             except (NotExecutedError, StandbyError, RetriableError) as exc:
                 problem = exc
-            if round_.failed(problem, reused=reused):
+            if round_.failed(problem, place(self._protocol, self._addresses[at]), reused=reused):
                 continue
             self._leave(at)
             if round_.over:
@@ -125,9 +125,8 @@ class Service:
             self._retired.append(connection)
 
     def _given_up(self, round_: _Round) -> YtfError:
-        name = self._protocol.rpartition(".")[2]
-        addresses = ", ".join(map(str, self._addresses))
-        told = f"{name} ({addresses}) does not answer: {'; '.join(round_.problems)}"
+        # Each problem names its address; one tried twice has but one to tell.
+        told = "; ".join(dict.fromkeys(round_.problems))
         hint = "check that it runs, and the addresses in the Hadoop configuration"
         if round_.sent:
             return OutcomeUnknownError(told, hint=hint)
@@ -155,13 +154,14 @@ class _Round:
         self._tried = 0
         self.problems.clear()
 
-    def failed(self, problem: YtfError, *, reused: bool) -> bool:
+    def failed(self, problem: YtfError, where: str, *, reused: bool) -> bool:
         """Note a failed try; true if the same address deserves another at once.
 
         It does, once, when the connection was an old one: a server may close
         those that idle, or have been restarted, and be quite alive.
         """
-        self.problems.append(str(problem))
+        answered = not isinstance(problem, ConnectionError)
+        self.problems.append(f"{where} says: {problem}" if answered else str(problem))
         self.sent += isinstance(problem, OutcomeUnknownError)
         if reused and self._second_chance and isinstance(problem, ConnectionError):
             self._second_chance = False

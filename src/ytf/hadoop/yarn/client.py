@@ -11,7 +11,7 @@ from ytf.hadoop.proto import client_pb2 as pb
 from ytf.hadoop.proto.wire import text
 from ytf.hadoop.rpc.failover import Service
 from ytf.hadoop.rpc.method import Method
-from ytf.hadoop.rpc.settings import Patience, rpc_settings
+from ytf.hadoop.rpc.settings import Patience, RpcSettings, rpc_settings
 from ytf.hadoop.security.login import Login, current_user
 from ytf.hadoop.yarn import decode
 from ytf.hadoop.yarn.ids import ApplicationId
@@ -57,7 +57,7 @@ _TYPES = Method(
 )
 _LABELS = Method("getClusterNodeLabels", pb.GetNodeLabelsRequest, pb.GetNodeLabelsResponse, True)
 
-_MAY_SUBMIT = 1
+_LETS_IN = frozenset({1, 2})
 
 
 class ClientProtocol:
@@ -77,13 +77,14 @@ class ClientProtocol:
         conf: Configuration,
         *,
         user: str | None = None,
+        settings: RpcSettings | None = None,
         patience: Patience | None = None,
         caller: str = "ytf",
     ) -> ClientProtocol:
         """One for the cluster of a configuration, as ``user`` or whoever we are."""
         login = Login(user=user or current_user(secure=conf.secure), secure=conf.secure)
         addresses = rm_addresses(conf, RmService.CLIENT)
-        settings = rpc_settings(conf, caller=caller)
+        settings = settings or rpc_settings(conf, caller=caller)
         return cls(Service(addresses, PROTOCOL, login, settings=settings, patience=patience))
 
     async def new_application(self) -> NewApplication:
@@ -159,9 +160,9 @@ class ClientProtocol:
         return decode.queue_info(answer.queue) if answer.HasField("queue") else None
 
     async def queues_to_submit_to(self) -> list[str]:
-        """The queues into which this user may submit."""
+        """The queues into which this user may submit; who may administer one may do so, too."""
         answer = await self._service.call(_QUEUE_ACLS, pb.GetQueueAclsRequest())
-        return [text(acl.queue) for acl in answer.acls if _MAY_SUBMIT in acl.permissions]
+        return [text(acl.queue) for acl in answer.acls if _LETS_IN & set(acl.permissions)]
 
     async def resource_types(self) -> list[ResourceType]:
         """What the cluster counts; raises ``NoSuchMethodError`` before Hadoop 3.0."""

@@ -49,13 +49,20 @@ class Resource(msgspec.Struct, frozen=True):
     def __hash__(self) -> int:
         return hash((self.memory_mb, self.vcores, frozenset(self.others.items())))
 
-    def __sub__(self, other: Resource) -> Resource:
+    def __mul__(self, times: int) -> Resource:
+        others = {name: amount * times for name, amount in self.others.items()}
+        return Resource(self.memory_mb * times, self.vcores * times, others)
+
+    def __add__(self, other: Resource) -> Resource:
         names = {**self.others, **other.others}
         return Resource(
-            self.memory_mb - other.memory_mb,
-            self.vcores - other.vcores,
-            {name: self.others.get(name, 0) - other.others.get(name, 0) for name in names},
+            self.memory_mb + other.memory_mb,
+            self.vcores + other.vcores,
+            {name: self.others.get(name, 0) + other.others.get(name, 0) for name in names},
         )
+
+    def __sub__(self, other: Resource) -> Resource:
+        return self + other * -1
 
     def __str__(self) -> str:
         parts = [f"{self.memory_mb} MB", f"{self.vcores} vcores"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from ytf.hadoop.proto import client_pb2, records_pb2
@@ -51,7 +53,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     node_label: str | None = None
     master_node_label: str | None = None
-    lifetime_s: int | None = None
+    lifetime_s: float | None = None
     logs: Logs | None = None
     unmanaged: bool = False
 
@@ -67,7 +69,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
             resource=self.master_resource.to_message(),
             type=self.type,
             keep_containers=self.keep_containers,
-            tags=self.tags,
+            # ``ApplicationSubmissionContextPBImpl``: whoever looks for a tag does so in lower case.
+            tags=[tag.lower() for tag in self.tags],
         )
         if self.priority is not None:
             message.priority.priority = self.priority
@@ -76,7 +79,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
         if self.node_label is not None:
             message.node_label_expression = self.node_label
         if self.lifetime_s is not None:
-            message.timeouts.add(type=_LIFETIME, timeout_s=self.lifetime_s)
+            message.timeouts.add(type=_LIFETIME, timeout_s=math.ceil(self.lifetime_s))
         if self.logs is not None:
             message.log_aggregation.CopyFrom(self.logs.to_message())
         if self.master_node_label is not None:
