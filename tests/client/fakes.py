@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ytf.backends.api import JobHandle, LogLine
+from ytf.backends.api import KEEP_S, Access, JobHandle, LogLine, Rubbish, Tell, silent
 from ytf.client.plan import Plan
 from ytf.errors import NotFoundError
 from ytf.specs.cluster import ClusterSpec
@@ -75,6 +75,9 @@ class FakeHandle:
         self.killed.append(reason)
         self.story = [self.story[0], status(JobState.KILLED)]
 
+    def access(self) -> Access:
+        raise NotFoundError(f"nobody can take part in {self.job}")
+
     def logs(self, tasks: list[TaskId], *, follow: bool) -> Iterator[LogLine]:
         self.asked = list(tasks)
         return (line for line in self.lines if line.task in tasks)
@@ -93,8 +96,10 @@ class FakeBackend:
         self.handle = handle
         self.submitted: list[Plan] = []
         self.sweeps = 0
+        self.rubbish: Rubbish = []
+        self.collections: List[tuple[float, bool, bool]] = []
 
-    def submit(self, plan: Plan) -> JobHandle:
+    def submit(self, plan: Plan, tell: Tell = silent) -> JobHandle:
         self.submitted.append(plan)
         return self.handle
 
@@ -118,6 +123,10 @@ class FakeBackend:
             )
         ]
 
-    def sweep(self) -> List[JobId]:
+    def sweep(self, *, keep_s: float = KEEP_S) -> List[JobId]:
         self.sweeps += 1
         return []
+
+    def collect(self, *, keep_s: float, dryrun: bool = False, verify: bool = False) -> Rubbish:
+        self.collections.append((keep_s, dryrun, verify))
+        return self.rubbish

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +11,7 @@ from ytf.client.describe import describe
 from ytf.client.plan import Plan, Upload, make_plan, safe_name
 from ytf.errors import RefusedError, SpecError
 from ytf.frameworks import tensorflow
+from ytf.packaging.environments import Tool
 from ytf.specs.job import (
     EVALUATOR,
     TENSORBOARD,
@@ -22,6 +22,8 @@ from ytf.specs.job import (
 )
 
 AWKWARD = "python 'it''s' \"$X\" `date` \\ ; ⟨ünïcödé⟩ 🦆\n  --second-line *"
+
+TOOL = Tool(argv=("tensorboard",))
 
 
 def _spec(**fields: object) -> JobSpec:
@@ -35,7 +37,7 @@ def _plan(
     *,
     backend: str = "local",
     environ: dict[str, str] | None = None,
-    tensorboard: Sequence[str] = ("tensorboard",),
+    tensorboard: Tool = TOOL,
 ) -> Plan:
     return make_plan(
         spec,
@@ -139,23 +141,56 @@ class TestFiles:
         )
         assert plan.spec.files == {"data/x": str(tmp_path / "dir"), "n": str(tmp_path / "a b ü")}
 
+    def test_what_lies_in_hdfs_stays_there(self, tmp_path: Path) -> None:
+        spec = _spec(script="hdfs:///code/train.py", files={"data": "hdfs://nn:8020/d"})
+        plan = _plan(spec, tmp_path, backend="yarn")
+        assert plan.uploads == (
+            Upload(source="hdfs:///code/train.py", name="train.py"),
+            Upload(source="hdfs://nn:8020/d", name="data"),
+        )
+        assert plan.spec.script == "train.py"
+
+    @pytest.mark.parametrize(
+        ("url", "backend"), [("hdfs:///code/train.py", "local"), ("s3://b/train.py", "yarn")]
+    )
+    def test_but_other_urls_are_refused(self, tmp_path: Path, url: str, backend: str) -> None:
+        with pytest.raises(SpecError, match="cannot be shipped"):
+            _plan(_spec(script=url), tmp_path, backend=backend)
+
     @pytest.mark.parametrize("fields", [{"script": "no.py"}, {"files": {"n": "no.py"}}])
     def test_a_missing_one_is_named(self, tmp_path: Path, fields: dict[str, object]) -> None:
         with pytest.raises(SpecError, match=r"no file 'no\.py' in "):
             _plan(_spec(**fields), tmp_path)
 
 
-class TestEnvironment:
-    @pytest.fixture
-    def venv(self, tmp_path: Path) -> Path:
-        (tmp_path / "venv" / "bin").mkdir(parents=True)
-        (tmp_path / "venv" / "bin" / "python").symlink_to(sys.executable)
-        return tmp_path / "venv"
+@pytest.fixture
+def venv(tmp_path: Path) -> Path:
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "bin" / "python").symlink_to(sys.executable)
+    return tmp_path / "venv"
 
+
+class TestEnvironment:
     def test_a_path_goes_first_on_the_tasks_path(self, tmp_path: Path, venv: Path) -> None:
         plan = _plan(_spec(environment="venv"), tmp_path)
         assert plan.spec.environment == str(venv)
         assert plan.spec.env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
+
+    def test_on_yarn_it_is_shipped_and_no_path_of_this_machine_goes_along(
+        self, tmp_path: Path, venv: Path
+    ) -> None:
+        plan = _plan(_spec(environment="venv"), tmp_path, backend="yarn")
+        assert (plan.spec.environment, plan.spec.env) == (str(venv), {})
+
+    def test_a_group_may_have_its_own(self, tmp_path: Path, venv: Path) -> None:
+        groups = {
+            "worker": TaskGroupSpec(count=1),
+            "loader": TaskGroupSpec(count=1, environment="venv"),
+        }
+        plan = _plan(_spec(groups=groups), tmp_path)
+        assert plan.spec.groups["loader"].environment == str(venv)
+        assert plan.spec.groups["loader"].env["PATH"] == f"{venv}/bin:/usr/bin"
+        assert plan.spec.groups["worker"].env == {}
 
     def test_the_users_own_variables_win(self, tmp_path: Path, venv: Path) -> None:
         plan = _plan(_spec(environment=str(venv), env={"PATH": "/mine"}), tmp_path)
@@ -180,7 +215,8 @@ class TestEnvironment:
 class TestTensorBoard:
     def test_it_becomes_a_group(self, tmp_path: Path) -> None:
         spec = _spec(tensorboard=True, output="out")
-        plan = _plan(spec, tmp_path, tensorboard=("/a b/python", "-m", "tensorboard.main"))
+        found = Tool(argv=("/a b/python", "-m", "tensorboard.main"))
+        plan = _plan(spec, tmp_path, tensorboard=found)
         assert plan.spec.groups[TENSORBOARD] == TaskGroupSpec(
             count=1,
             command="exec '/a b/python' -m tensorboard.main --logdir \"$DTF_OUTPUT_PATH\" "
@@ -188,6 +224,14 @@ class TestTensorBoard:
             resources=Resources(memory_mb=1024),
             framework=Framework.NONE,
         )
+
+    def test_its_own_environment_comes_first_on_its_path_alone(self, venv: Path) -> None:
+        tool = Tool(argv=("python", "-m", "tensorboard.main"), environment=str(venv))
+        plan = _plan(_spec(tensorboard=True, output="/o"), venv, tensorboard=tool)
+        group = plan.spec.groups[TENSORBOARD]
+        assert group.environment == str(venv)
+        assert group.env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
+        assert plan.spec.env == {}
 
     def test_a_group_of_that_name_is_it(self, tmp_path: Path) -> None:
         groups = {
@@ -204,7 +248,7 @@ class TestTensorBoard:
             "worker": TaskGroupSpec(count=1),
             TENSORBOARD: TaskGroupSpec(count=1, command="mine"),
         }
-        plan = _plan(_spec(groups=groups), tmp_path, tensorboard=())
+        plan = _plan(_spec(groups=groups), tmp_path, tensorboard=Tool(argv=()))
         assert plan.spec.groups[TENSORBOARD].command == "mine"
 
     def test_there_is_only_one(self, tmp_path: Path) -> None:
@@ -217,7 +261,7 @@ class TestTensorBoard:
             _plan(_spec(tensorboard=True), tmp_path)
 
     def test_no_environment_is_asked_for_without_it(self, tmp_path: Path) -> None:
-        def forbidden() -> Sequence[str]:
+        def forbidden() -> Tool:
             raise AssertionError
 
         make_plan(_spec(), backend="local", user="a", base=tmp_path, tensorboard=forbidden)

@@ -24,6 +24,7 @@ PUBLIC = [
     "OnFailure",
     "Outcome",
     "OutcomeUnknownError",
+    "Placement",
     "RefusedError",
     "RegistryKind",
     "Resources",

@@ -116,6 +116,19 @@ def test_in_graph_client_on_servers(ytf: Commands, tensorflow: str) -> None:
 
 
 @pytest.mark.tensorflow
+def test_a_client_attached_to_servers_leaves_them_running(ytf: Commands, tensorflow: str) -> None:
+    job = ytf.submit("--servers", "--env", tensorflow, "-r", "ps:1,worker:1")
+    done = ytf.run("ytf", "attach", job.id, f"python {EXAMPLES / 'in_graph.py'}")
+    (last,) = [line for line in done.stdout.splitlines() if line.startswith("FINAL ")]
+    assert float(finals(last)["error"]) < 1e-3
+    status = job.status()
+    assert status["state"] == "RUNNING"
+    tasks = status["tasks"]
+    assert isinstance(tasks, list)
+    assert {(task["state"], task["attempt"]) for task in tasks} == {("RUNNING", 1)}
+
+
+@pytest.mark.tensorflow
 def test_train_and_evaluate_then_evaluate_alone(
     ytf: Commands, tensorflow: str, tmp_path: Path
 ) -> None:

@@ -65,16 +65,20 @@ def entries(home: Path) -> set[str]:
     return {path.name for path in (home / "environments").iterdir() if path.name != ".lock"}
 
 
+def python_of(tool: environments.Tool) -> Path:
+    return Path(tool.environment or "", "bin", "python")
+
+
 def test_made_once_and_then_found(ytf_home: Path, fake_uv: FakeUv, uv_log: Path) -> None:
     fake_uv(":")
     said: list[str] = []
-    argv = environments.tensorboard(said.append)
-    assert argv[1:] == ["-I", "-m", "tensorboard.main"]
-    assert Path(argv[0]).is_relative_to(ytf_home / "environments")
+    tool = environments.tensorboard(said.append)
+    assert tool.argv == ("python", "-I", "-m", "tensorboard.main")
+    assert Path(tool.environment or "").parent == ytf_home / "environments"
     assert len(said) == 2
     calls = uv_log.read_text()
 
-    assert environments.tensorboard(said.append) == argv
+    assert environments.tensorboard(said.append) == tool
     assert len(said) == 2
     assert uv_log.read_text() == calls
     assert len(entries(ytf_home)) == 1
@@ -82,7 +86,7 @@ def test_made_once_and_then_found(ytf_home: Path, fake_uv: FakeUv, uv_log: Path)
 
 def test_the_interpreter_works_after_the_rename(ytf_home: Path, fake_uv: FakeUv) -> None:
     fake_uv(":")
-    python = environments.tensorboard()[0]
+    python = python_of(environments.tensorboard())
     done = subprocess.run([python, "-I", "-c", "print(6 * 7)"], capture_output=True, check=True)
     assert done.stdout == b"42\n"
 
@@ -112,7 +116,7 @@ def test_what_a_killed_build_left_is_swept(ytf_home: Path, fake_uv: FakeUv) -> N
 def test_two_at_once_make_one(ytf_home: Path, fake_uv: FakeUv, uv_log: Path) -> None:
     fake_uv("sleep 0.2")
     together = threading.Barrier(4)
-    found: list[list[str]] = []
+    found: list[environments.Tool] = []
 
     def one() -> None:
         together.wait(timeout=10)
@@ -124,7 +128,7 @@ def test_two_at_once_make_one(ytf_home: Path, fake_uv: FakeUv, uv_log: Path) -> 
     for thread in threads:
         thread.join(timeout=30)
     assert len(found) == 4
-    assert len({tuple(argv) for argv in found}) == 1
+    assert len(set(found)) == 1
     assert uv_log.read_text().count("pip install") == 1
 
 
@@ -132,10 +136,10 @@ def test_an_environment_whose_interpreter_is_gone_is_made_anew(
     ytf_home: Path, fake_uv: FakeUv
 ) -> None:
     fake_uv(":")
-    python = Path(environments.tensorboard()[0])
+    python = python_of(environments.tensorboard())
     python.unlink()
     python.symlink_to("/nowhere/python")
-    assert environments.tensorboard()[0] == str(python)
+    assert python_of(environments.tensorboard()) == python
     assert os.access(python, os.X_OK)
 
 
@@ -156,7 +160,7 @@ def test_a_given_command_is_used(
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)
     monkeypatch.setenv("YTF_TENSORBOARD", f"'{own}' --reload_interval 1")
-    assert environments.tensorboard() == [str(own), "--reload_interval", "1"]
+    assert environments.tensorboard().argv == (str(own), "--reload_interval", "1")
     assert not ytf_home.exists()
 
 

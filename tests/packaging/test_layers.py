@@ -183,7 +183,11 @@ def test_what_was_not_used_for_long_goes(tmp_path: Path) -> None:
     assert (tmp_path / "cache/archives/.packing-dead").exists()
     for path in (kept, kept.with_name(".packing-dead")):
         os.utime(path, (1, 1))
-    cache.sweep()
+    size = kept.stat().st_size
+    told = cache.sweep(dryrun=True)
+    assert sorted(told) == sorted([(kept, size), (kept.with_name(".packing-dead"), 0)])
+    assert kept.exists()
+    assert sorted(cache.sweep()) == sorted(told)
     assert os.listdir(tmp_path / "cache/archives") == []
     assert len(os.listdir(tmp_path / "cache/index")) == 1
 

@@ -25,6 +25,7 @@ from ytf.packaging.runtime import Runtime, runtime
 from ytf.packaging.shipping import Shipment
 from ytf.packaging.split import parts_of, split
 from ytf.starter import assembly
+from ytf.starter.environment import activate
 
 BARE = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 PACKAGES = f"lib/{PYTHON}/site-packages"
@@ -51,7 +52,13 @@ def assembled(venv: Venv, node: Node, target: Path) -> dict[str, str]:
     plan = target.with_suffix(".json")
     plan.write_bytes(manifest(base, base_layer, contents, layers).encode())
     variables = assembly.assemble(str(plan), node.places, str(target))
-    return assembly.apply(variables, {**BARE, "PYTHONHOME": "/wrong", "VIRTUAL_ENV": "/wrong"})
+    return activated(variables, {**BARE, "PYTHONHOME": "/wrong", "VIRTUAL_ENV": "/wrong"})
+
+
+def activated(variables: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    inherited = {os.fsencode(name): os.fsencode(value) for name, value in given.items()}
+    result = activate(variables, inherited)
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in result.items()}
 
 
 def test_an_environment_runs_from_its_layers(tmp_path: Path, node: Node) -> None:
@@ -112,9 +119,7 @@ def test_a_library_finds_its_sibling_in_another_layer(tmp_path: Path, node: Node
     plan = manifest(base, base_layer, contents, layers)
     (tmp_path / "plan.json").write_bytes(plan.encode())
     target = tmp_path / "env"
-    env = assembly.apply(
-        assembly.assemble(str(tmp_path / "plan.json"), node.places, str(target)), BARE
-    )
+    env = activated(assembly.assemble(str(tmp_path / "plan.json"), node.places, str(target)), BARE)
     packages = target / PACKAGES
     load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     run(["python", "-c", load, str(packages / "one/deep/_ext.so")], env, tmp_path)

@@ -15,7 +15,7 @@ import pytest
 from ytf.errors import RefusedError, SettingsError
 from ytf.packaging.archives import Archive
 from ytf.packaging.cache import LayerCache
-from ytf.packaging.collection import DAY_MS, HOUR_MS, collect
+from ytf.packaging.collection import DAY_MS, HOUR_MS, Collected, collect
 from ytf.packaging.layers import Content, Entry, Layer, LayerKind, content
 from ytf.packaging.store import GOING, Check, LayerStore, Slot, Visibility
 from ytf.storage.files import FileStatus, LocalFiles, temporary_beside
@@ -86,6 +86,10 @@ def age(path: Path | str, by_ms: int) -> None:
 
 def gone(job: str) -> bool:
     return False
+
+
+def paths(done: Collected) -> list[str]:
+    return [layer.path for layer in done.layers]
 
 
 def test_a_layer_goes_up_once(store: LayerStore, made: Made) -> None:
@@ -284,7 +288,7 @@ def test_unused_layers_are_collected_after_their_time(store: LayerStore, made: M
     for s in stored[:2]:
         age(s.path, 2 * HOUR_MS)
     done = collect(store, gone)
-    assert (done.layers, done.size) == ((stored[0].path,), stored[0].size)
+    assert (paths(done), done.size) == ([stored[0].path], stored[0].size)
     assert layers_in(store) == sorted(Path(s.path) for s in stored[1:])
     assert [*Path(store.root).rglob(f"*{GOING}")] == []
 
@@ -307,7 +311,7 @@ def test_a_use_lasts_while_the_job_runs_and_for_a_time_after(store: LayerStore, 
     assert collect(store, runs).layers == ()
     assert asked == ["application_1_0001"]
     done = collect(store, gone)
-    assert (done.layers, done.leftovers) == ((stored.path,), 1)
+    assert (paths(done), len(done.leftovers)) == ([stored.path], 1)
     assert not use.exists()
 
 
@@ -320,7 +324,7 @@ def test_what_killed_commands_left_goes_in_a_day(store: LayerStore, made: Made) 
     for path in (dead, mark):
         age(path, 25 * HOUR_MS)
     assert store.find(stored.layer) is None
-    assert collect(store, gone).leftovers == 2
+    assert len(collect(store, gone).leftovers) == 2
     assert (dead.exists(), alive.exists(), mark.exists()) == (False, True, False)
     assert store.find(stored.layer) == stored
 
@@ -370,6 +374,52 @@ def _race(folder: Path, made: Made, moment: int) -> str | None:
     return got[0] if got else None
 
 
+def test_a_store_that_is_opened_later_opens_what_is_in_it(store: LayerStore, made: Made) -> None:
+    [private] = store.ensure([made.layer("a")], made.archive)
+    os.chmod(store.root, 0o755)
+    opened = LayerStore(store.files, store.root, ME)
+    [public] = opened.ensure([made.layer("b")], made.archive)
+    for folder in (Path(store.own), Path(private.path).parent, Path(public.path).parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert stat.S_IMODE(os.stat(public.path).st_mode) == 0o644
+    found = opened.find(private.layer)
+    assert found is not None
+    assert found.visibility is Visibility.PRIVATE, "the file itself is still closed"
+
+
+def test_a_dry_run_tells_and_touches_nothing(store: LayerStore, made: Made) -> None:
+    [stored] = store.ensure([made.layer("a")], made.archive)
+    dead = Path(temporary_beside(stored.path))
+    dead.touch()
+    for path in (dead, stored.path):
+        age(path, 15 * DAY_MS)
+    before = sorted(Path(store.root).rglob("*"))
+    told = collect(store, gone, dryrun=True)
+    assert sorted(Path(store.root).rglob("*")) == before
+    assert (paths(told), len(told.leftovers)) == ([stored.path], 1)
+    assert collect(store, gone) == told
+
+
+def test_a_layer_with_other_bytes_is_marked_and_stored_anew(store: LayerStore, made: Made) -> None:
+    layers = [made.layer("a"), made.layer("b")]
+    broken, good = store.ensure(layers, made.archive)
+    assert store.verify() == []
+    os.chmod(broken.path, 0o600)
+    Path(broken.path).write_bytes(b"x" * broken.size)
+    assert store.find(layers[0]) is not None, "its size tells nothing"
+    assert [found.path for found in store.verify()] == [broken.path]
+    assert store.verify() == [], "it was told"
+    assert Path(broken.path).exists(), "of running jobs"
+    mended, same = store.ensure(layers, made.archive)
+    assert mended.path != broken.path
+    assert same == good
+    # Long after nobody uses the layer, nothing of either is left.
+    for path in (broken.path, mended.path, good.path):
+        age(path, 15 * DAY_MS)
+    assert sorted(paths(collect(store, gone))) == sorted([broken.path, mended.path, good.path])
+    assert [path for path in Path(store.root).rglob("*") if path.is_file()] == []
+
+
 def test_an_administrators_collection_sees_everybodys_uses(
     tmp_path: Path, files: SharedFiles, made: Made
 ) -> None:
@@ -385,4 +435,4 @@ def test_an_administrators_collection_sees_everybodys_uses(
     assert collect(admin, gone).layers == ()
     for use in (root / "ann/uses").iterdir():
         use.unlink()
-    assert collect(admin, gone).layers == (stored.path,)
+    assert paths(collect(admin, gone)) == [stored.path]

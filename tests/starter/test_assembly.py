@@ -15,7 +15,8 @@ import pytest
 
 from tests.starter.test_footprint import COSTLY
 from ytf.starter import assembly
-from ytf.starter.assembly import AssemblyError, apply, assemble
+from ytf.starter.assembly import AssemblyError, assemble
+from ytf.starter.environment import activate
 
 
 class Node:
@@ -145,13 +146,13 @@ def test_a_bad_manifest_is_refused(tmp_path: Path, text: str) -> None:
 def test_variables_go_before_those_that_are_there(node: Node) -> None:
     node.plan["library_path"] = True
     variables = node.assemble()
-    given = {"PATH": "/usr/bin", "PYTHONHOME": "/x", "VIRTUAL_ENV": "/y", "HOME": "/h"}
+    given = {b"PATH": b"/usr/bin", b"PYTHONHOME": b"/x", b"VIRTUAL_ENV": b"/y", b"HOME": b"/h"}
     env = node.root / "env"
-    assert apply(variables, given) == {
-        "PATH": f"{env}/bin:/usr/bin",
-        "VIRTUAL_ENV": str(env),
-        "LD_LIBRARY_PATH": f"{node.root}/cache/base/lib",
-        "HOME": "/h",
+    assert activate(variables, given) == {
+        b"PATH": f"{env}/bin:/usr/bin".encode(),
+        b"VIRTUAL_ENV": str(env).encode(),
+        b"LD_LIBRARY_PATH": f"{node.root}/cache/base/lib".encode(),
+        b"HOME": b"/h",
     }
 
 

@@ -10,13 +10,14 @@ import json
 import os
 import subprocess
 import sysconfig
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ytf.hadoop.conf import Configuration
-from ytf.hadoop.security.login import current_user
+from ytf.hadoop.security.login import USER_VARIABLE, current_user
 from ytf.storage.hdfs import HdfsFiles
 from ytf.testing.hadoop import Cluster
 from ytf.testing.waiting import eventually
@@ -29,6 +30,29 @@ HOLD = 'until [ -e "$GATE/go" ]; do sleep 0.05; done; '
 SMALL = ("--framework", "none", "-m", "128")
 
 _OURS = ("YTF_", "HADOOP_", "YARN_", "DTF_", "TF_")
+_PATIENCE_S = 100.0
+"""How long a job may take: on a cold node, while others use the machine as well."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A command that runs; ``output`` has both what it prints and what it says."""
+
+    process: subprocess.Popen[str]
+    output: IO[str]
+
+    def job(self) -> str:
+        """The id it prints; what it says before is skipped."""
+        for line in self.output:
+            if line.startswith("application_"):
+                return line.strip()
+        raise AssertionError(f"it ended with {self.process.wait()}, and printed no id")
+
+    def end(self, code: int) -> str:
+        """All that it says until it ends, with this exit code."""
+        said = self.output.read()
+        assert self.process.wait(60) == code, said
+        return said
 
 
 @dataclass(frozen=True)
@@ -38,21 +62,60 @@ class Yarn:
     cluster: Cluster
     home: Path
     work: Path
+    user: str | None = None
+    """Who they are to Hadoop; None: whoever runs the tests."""
+
+    def as_user(self, name: str) -> Yarn:
+        """The same for somebody else, who has a home directory in HDFS that is closed to others."""
+        place = f"/user/{name}"
+        self.files.mkdir(place)
+        self.files.link.call(
+            "give a home", lambda client: client.set_owner(place, name, name), changes=True
+        )
+        return replace(self, user=name)
+
+    def age(self, path: str, days: float) -> None:
+        """Let something in HDFS be that old."""
+        then = self.files.stat(path).mtime_ms - int(days * 86_400_000)
+        self.files.link.call("age", lambda client: client.set_times(path, then, then), changes=True)
+
+    @contextmanager
+    def started(self, *argv: str) -> Iterator[Started]:
+        """A command that goes on; without a terminal, in a session of its own."""
+        process = subprocess.Popen(
+            [str(BIN / argv[0]), *argv[1:]],
+            cwd=self.work,
+            env=self._environ(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            yield Started(process, process.stdout)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
     @property
     def files(self) -> HdfsFiles:
         """The cluster's HDFS."""
         return HdfsFiles.open(self.cluster.hdfs_url, Configuration.load(self.cluster.conf_dir))
 
-    def run(self, *argv: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *argv: str, code: int | None = 0, timeout_s: float = 120, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         """A command to its end, which must be ``code`` unless that is None."""
         done = subprocess.run(
             [str(BIN / argv[0]), *argv[1:]],
             cwd=self.work,
-            env=self._environ(),
+            env=self._environ() | env,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout_s,
             check=False,
         )
         said = f"{argv} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
@@ -78,12 +141,12 @@ class Yarn:
             status = self.status(job)
             return status if status["state"] == state else {}
 
-        return eventually(found, 60, lambda: f"{job} is {self.status(job)}")
+        return eventually(found, _PATIENCE_S, lambda: f"{job} is {self.status(job)}")
 
     def wait_running(self, tasks: Sequence[str], attempt: int = 1) -> dict[str, int]:
         """The processes of the programs, once all of them have said :data:`HERE`."""
         paths = {task: self.work / "gate" / f"{task}.{attempt}" for task in tasks}
-        eventually(lambda: all(map(Path.exists, paths.values())), 60, f"{tasks} to run")
+        eventually(lambda: all(map(Path.exists, paths.values())), _PATIENCE_S, f"{tasks} to run")
         return {task: int(path.read_text()) for task, path in paths.items()}
 
     def open_gate(self) -> None:
@@ -103,26 +166,31 @@ class Yarn:
 
     def staged(self) -> list[str]:
         """The jobs that have a staging directory."""
-        return [each.name for each in self.files.list(f"{self._ytf()}/jobs")]
+        return [each.name for each in self.files.list(f"{self.root}/jobs")]
 
     def layers(self) -> dict[str, int]:
         """What lies in the layer store, and since when."""
         found: dict[str, int] = {}
-        root = f"{self._ytf()}/layers/{self._user()}"
+        root = f"{self.root}/layers/{self.name}"
         for folder in self.files.list(root):
             if folder.name != "uses":
                 found |= {each.path: each.mtime_ms for each in self.files.list(folder.path)}
         return found
 
-    def _ytf(self) -> str:
-        return f"/user/{self._user()}/.ytf"
+    @property
+    def root(self) -> str:
+        """What the user's jobs keep in HDFS."""
+        return f"/user/{self.name}/.ytf"
 
-    def _user(self) -> str:
+    @property
+    def name(self) -> str:
+        """Who the user is to Hadoop."""
         return current_user(self._environ())
 
     def _environ(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
-        return kept | self.cluster.environ | {"YTF_HOME": str(self.home)}
+        me = {} if self.user is None else {USER_VARIABLE: self.user}
+        return kept | self.cluster.environ | {"YTF_HOME": str(self.home)} | me
 
 
 def _processes() -> list[tuple[int, str]]:

@@ -7,16 +7,22 @@ client side (:class:`JobBackend`) is what the command line stands on.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from ytf.errors import NotFoundError
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ytf.client.plan import Plan
     from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
     from ytf.master.events import BackendEvent
     from ytf.specs.cluster import ClusterSpec
+    from ytf.specs.job import JobSpec
     from ytf.specs.names import ContainerId, JobId, TaskId
     from ytf.specs.status import JobEvent, JobRecord, JobStatus, JobSummary
 
@@ -81,6 +87,10 @@ class ContainerBackend(Protocol):
         """Where a person can read what an attempt wrote."""
         ...
 
+    def progress(self, share: float) -> None:
+        """How far the job is, from 0 to 1, for who looks at it through the backend."""
+        ...
+
     def supply(self) -> str:
         """One sentence on what the cluster or queue has to give now, for diagnostics."""
         ...
@@ -88,6 +98,51 @@ class ContainerBackend(Protocol):
     async def finish(self, record: JobRecord) -> None:
         """The job is over: keep its record, and let go. Nothing may be asked after it."""
         ...
+
+
+class MasterAddress(msgspec.Struct, frozen=True):
+    """Where a master listens, ``http://host:port``, and which attempt it is."""
+
+    url: str
+    attempt: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """What a program outside of the job's containers needs to take part in it."""
+
+    job: JobId
+    spec: JobSpec
+    secret: bytes = field(repr=False)
+    find_master: Callable[[], MasterAddress | None]
+    """The master now; None while there is none. Raises ``NotFoundError`` once the job is over,
+    and may be called from any thread."""
+    folder: Path | None
+    """A directory here that goes with the job; None: what such a program needs goes among the
+    machine's temporary files."""
+
+
+def over(job: JobId) -> NotFoundError:
+    """The error for whoever wants to take part in a job that has ended."""
+    return NotFoundError(
+        f"job {job} has ended: nobody can take part in it any more",
+        hint=f"`ytf status {job}` tells how it ended",
+    )
+
+
+KEEP_S = 7 * 24 * 3600.0
+"""How long what is recorded of a job stays after its end, unless it is set otherwise."""
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that nobody needed any more: what it was, where, and how many bytes."""
+
+    what: str
+    where: str
+    size: int = 0
+
+
+Rubbish = list[Removed]
 
 
 class JobHandle(Protocol):
@@ -122,6 +177,13 @@ class JobHandle(Protocol):
         """Lines of the tasks' stdout and stderr, in the order they are found."""
         ...
 
+    def access(self) -> Access:
+        """The way into the running job, for its owner.
+
+        ``NotFoundError`` once it is over, ``RefusedError`` for anybody else.
+        """
+        ...
+
 
 class LogLine(msgspec.Struct, frozen=True):
     """One line a task wrote. ``text`` has no line ending."""
@@ -132,17 +194,36 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
 
+Tell = Callable[[str], None]
+
+
+def silent(text: str) -> None:
+    """For callers who want to hear nothing."""
+
+
 class JobBackend(Protocol):
     """Where jobs are submitted to and found again."""
 
     name: str
 
-    def submit(self, plan: Plan) -> JobHandle:
-        """Stage and start a job; returns once it is accepted and goes on without us."""
+    def submit(self, plan: Plan, tell: Tell = silent) -> JobHandle:
+        """Stage and start a job; returns once it is accepted and goes on without us.
+
+        ``tell`` hears what takes long, sentence by sentence, from any thread.
+        """
         ...
 
     def open(self, job: JobId) -> JobHandle:
         """Find a job again, or raise ``NotFoundError``."""
+        ...
+
+    def collect(self, *, keep_s: float, dryrun: bool = False, verify: bool = False) -> Rubbish:
+        """Remove what nobody needs any more, without a race against jobs that run or begin.
+
+        Records stay for ``keep_s`` after a job's end. ``dryrun``: nothing is
+        removed, only told. ``verify``: layers that are stored are read, and
+        damaged ones replaced at the next submission that needs them.
+        """
         ...
 
     def list(self) -> list[JobSummary]:

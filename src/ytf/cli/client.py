@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 
-from ytf.backends.api import JobHandle
+from ytf.backends.api import JobHandle, over
 from ytf.cli.interrupts import Interrupted, Interrupts
 from ytf.cli.streams import say
 from ytf.client import backends
-from ytf.client.access import access
+from ytf.client.access import wait_for_master
 from ytf.client.follow import follow
 from ytf.client.member import ClientTask
 from ytf.client.plan import Plan
@@ -26,12 +26,16 @@ def run_client(prog: str, handle: JobHandle, plan: Plan) -> None:
     """
     command = plan.spec.client_command or plan.spec.command
     assert command is not None  # the plan was checked
-    way = access(handle.job)
     say(f"{prog}: the client starts when every task is known")
-    with surroundings(way, command, index=0) as around:
+    try:
+        way = handle.access()
+        master = wait_for_master(handle, way, lambda text: say(f"{prog}: {text}"))
+    except NotFoundError:
+        return  # over before it began: whoever waits for its end tells how
+    with surroundings(way, master.url, command, index=0) as around:
         around.ship(plan.uploads)
         try:
-            ClientTask(way, around).run()
+            ClientTask(way, master, around).run()
         except KeyboardInterrupt as exc:
             raise Interrupted(signal.SIGINT) from exc
 
@@ -49,9 +53,10 @@ def attach(job: str, command: str, *, index: int) -> int:
 
 
 def _attach(handle: JobHandle, command: str, index: int) -> int:
+    way = handle.access()
     spec = _known_cluster(handle)
-    way = access(handle.job)
-    with surroundings(way, command, index=index) as around:
+    master = wait_for_master(handle, way, lambda text: say(f"ytf: {text}"))
+    with surroundings(way, master.url, command, index=index) as around:
         members = {group: list(hosts) for group, hosts in spec.members.items()}
         told = situation.ClusterSpec(spec.generation, spec.revision, members)
         end = run_program(
@@ -89,7 +94,4 @@ def _known_cluster(handle: JobHandle) -> ClusterSpec:
         spec = handle.cluster_spec()
         if spec is not None:
             return spec
-    raise NotFoundError(
-        f"job {handle.job} has ended, there is nothing to attach to",
-        hint=f"`ytf status {handle.job}` tells how it ended",
-    )
+    raise over(handle.job)

@@ -92,6 +92,7 @@ def list_jobs(*, backend: str | None, json: bool) -> int:
         (
             job.id,
             job.name,
+            job.user,
             job.state.value,
             job.queue,
             tables.when(job.started),
@@ -99,7 +100,8 @@ def list_jobs(*, backend: str | None, json: bool) -> int:
         )
         for job in found
     ]
-    tables.show(("id", "name", "state", "queue", "started", "took"), rows, sys.stdout)
+    headers = ("id", "name", "user", "state", "queue", "started", "took")
+    tables.show(headers, rows, sys.stdout)
     return 0
 
 

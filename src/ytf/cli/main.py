@@ -23,7 +23,8 @@ Distributed TensorFlow jobs on Hadoop YARN and on this machine.
 _EPILOG = """\
 settings, the strongest first: options, YTF_<SETTING> variables, the nearest ytf.toml
 from the working directory upward, $YTF_HOME/ytf.toml (YTF_HOME: ~/.ytf by default).
-Known are backend, queue, name, env, registry, framework, task_vcores, task_memory.
+Known are backend, queue, name, env, registry, framework, task_vcores, task_memory,
+history_days.
 
 exit codes: 0 done, 1 refused, not found or the job failed, 2 wrong usage, settings or
 surroundings (a full disk, say), 130 interrupted, 70 a bug in ytf.
@@ -91,7 +92,14 @@ def parser() -> Parser:
     )
 
     command("schema", "print the JSON schema of job files", job=False)
-    command("gc", "remove what is left of ended and broken jobs, now", job=False)
+    gc = command("gc", "remove what nobody needs any more: leftovers of jobs, layers", job=False)
+    gc.add_argument("--dryrun", action="store_true", help="only tell what would be removed")
+    gc.add_argument(
+        "--verify",
+        action="store_true",
+        help="read all layers that are stored at the cluster, and have damaged ones replaced",
+    )
+    gc.add_argument("--backend", metavar="<backend>", help="local or yarn")
     cluster.add_arguments(command("cluster", "a real Hadoop on this machine", job=False))
     return p
 
@@ -112,7 +120,9 @@ def _run(words: Sequence[str]) -> int:
     from ytf.cli.sweeping import sweep
 
     if args.command == "gc":
-        return sweep(verbose=True)
+        from ytf.cli.gc import gc
+
+        return gc(backend=args.backend, dryrun=args.dryrun, verify=args.verify)
     if args.command == "submit":
         return _submit(args)
     sweep()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,6 +20,9 @@ from ytf.client.plan import Plan, make_plan
 from ytf.client.settings import Settings, choose_backend
 from ytf.specs.job import JobSpec
 from ytf.specs.names import JobId
+
+if TYPE_CHECKING:
+    from ytf.packaging.environments import Tool
 
 
 def submit(
@@ -57,15 +60,21 @@ def submit(
 
 
 def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool) -> int:
+    def tell(text: str) -> None:
+        say(f"{prog}: {text}")
+
     if not wait and not plan.spec.client:
-        return _announce(prog, backend.submit(plan).job)
+        submitted = backend.submit(plan, tell)
+        code = _announce(prog, submitted.job)
+        waiting.say_why(prog, submitted)
+        return code
     # Without its terminal a client cannot go on; a job that is only waited for can.
     interrupts = Interrupts(hangup=plan.spec.client)
     with interrupts:
         handle = None
         try:
             with interrupts.held():
-                handle = backend.submit(plan)
+                handle = backend.submit(plan, tell)
             _announce(prog, handle.job)
             if plan.spec.client:
                 from ytf.cli.client import run_client
@@ -88,15 +97,17 @@ def _announce(prog: str, job: JobId) -> int:
     return 0
 
 
-def _own_tensorboard() -> Sequence[str]:
+def _own_tensorboard() -> Tool:
     from ytf.packaging import environments
 
     return environments.tensorboard(say)
 
 
-def _any_tensorboard() -> Sequence[str]:
+def _any_tensorboard() -> Tool:
     # A dry run makes no environment; where it will lie is not known before.
-    return ("tensorboard",)
+    from ytf.packaging.environments import Tool
+
+    return Tool(argv=("tensorboard",))
 
 
 def _as_json(plan: Plan) -> bytes:

@@ -1,47 +1,61 @@
-"""What a process at the submitter's needs to take part in a job: the master and the secret.
-
-Only the local backend's jobs can be reached so far: through the files of
-docs/protocols.md §5, which only the job's owner can read.
-"""
+"""Finding the master of a job from outside of its containers, now and after it was replaced."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
+from ytf.backends.api import Access, JobHandle, MasterAddress, Tell
+from ytf.client.follow import waits
+from ytf.errors import NotFoundError, OutcomeUnknownError, UnreachableError
+from ytf.specs.status import JobStatus
+from ytf.starter.situation import STOPPED, DismissedError, Ended
+from ytf.starter.whereabouts import Whereabouts
 
-from ytf.backends.local.home import Home
-from ytf.errors import NotFoundError
-from ytf.specs import codec
-from ytf.specs.job import JobSpec
-from ytf.specs.names import JobId
-
-
-@dataclass(frozen=True, kw_only=True)
-class Access:
-    """A way into a running job."""
-
-    job: JobId
-    master: str
-    """``http://host:port`` of the master now."""
-    master_file: Path
-    """Names the current master, also after that one."""
-    secret: bytes
-    spec: JobSpec
+_LOOK_S = 1.0
 
 
-def access(job: JobId, home: Home | None = None) -> Access:
-    """The way into a job of this machine; ``NotFoundError`` if it does not run (any more)."""
-    staging = (home or Home.of()).staging(job)
-    try:
-        return Access(
-            job=job,
-            master=str(json.loads((staging / "master.json").read_bytes())["url"]),
-            master_file=staging / "master.json",
-            secret=(staging / "secret").read_bytes(),
-            spec=codec.from_json((staging / "spec.json").read_bytes()),
-        )
-    except FileNotFoundError as exc:
-        raise NotFoundError(
-            f"job {job} does not run any more", hint=f"`ytf status {job}` tells how it ended"
-        ) from exc
+def wait_for_master(handle: JobHandle, access: Access, tell: Tell) -> MasterAddress:
+    """The job's master, waited for while there is none: it may have to queue.
+
+    ``tell`` hears why. Raises ``NotFoundError`` if the job ends before.
+    """
+    known: JobStatus | None = None
+    while (master := access.find_master()) is None:
+        status = handle.wait(known, timeout_s=_LOOK_S)
+        if waits(status) and status.diagnostics not in ("", known and known.diagnostics):
+            tell(status.diagnostics)
+        known = status
+    return master
+
+
+class ClientWhereabouts(Whereabouts):
+    """Where the master is, asked of the backend: nobody tells a client, it has no endpoint.
+
+    Can be closed, and then the threads that call the master end in place of
+    calling on; they do as well when the job is over.
+    """
+
+    def __init__(self, access: Access, master: MasterAddress) -> None:
+        super().__init__(master.url, None)
+        self._access = access
+        self._closed = False
+
+    @property
+    def url(self) -> str:
+        """``http://host:port`` of the newest master known."""
+        if self._closed:
+            raise DismissedError(Ended(STOPPED, "the client has gone"))
+        return super().url
+
+    def reread(self) -> None:
+        """Ask where the master is now."""
+        try:
+            master = self._access.find_master()
+        except NotFoundError as error:
+            raise DismissedError(Ended(STOPPED, str(error))) from error
+        except (UnreachableError, OutcomeUnknownError):
+            return  # asked again after the next call that fails
+        if master is not None:
+            self.told(master.url, master.attempt)
+
+    def close(self) -> None:
+        """Call nobody any more."""
+        self._closed = True

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ytf.client.plan import Plan
-from ytf.specs.job import CLIENT, JobSpec, Resources
+from ytf.specs.job import CLIENT, JobSpec, MasterSpec, Placement, Resources
 from ytf.specs.units import format_memory
+
+_MASTER = MasterSpec().resources
 
 
 def describe(plan: Plan) -> str:
@@ -20,6 +22,12 @@ def describe(plan: Plan) -> str:
         ("framework", spec.framework.value),
         ("registry", spec.registry.value),
         ("time limit", f"{spec.timeouts.job_s:g} s" if spec.timeouts.job_s else None),
+        ("lifetime", f"{spec.timeouts.lifetime_s:g} s" if spec.timeouts.lifetime_s else None),
+        ("priority", str(spec.priority) if spec.priority is not None else None),
+        ("tags", ", ".join(spec.tags)),
+        ("may look", spec.acl_view),
+        ("may change", spec.acl_modify),
+        ("master", _amount(own) if (own := spec.master.resources) != _MASTER else None),
     ]
     lines += [f"{name}: {value}" for name, value in pairs if value]
     lines += [f"ships: {upload.source} as {upload.name}" for upload in plan.uploads]
@@ -36,7 +44,7 @@ def _groups(spec: JobSpec) -> list[str]:
         policy = spec.policy(name).value
         lines.append(
             f"  {name} × {group.count}{_least(group.min)}: {_amount(group.resources)}; {role}; "
-            f"on failure {policy}"
+            f"on failure {policy}{_place(spec, name)}"
         )
         lines += [
             f"    {name}:{index}: {_amount(own)}" for index, own in sorted(group.overrides.items())
@@ -54,8 +62,21 @@ def _least(least: int | None) -> str:
 
 
 def _amount(resources: Resources) -> str:
-    words = f"{resources.vcores} vcore(s), {format_memory(resources.memory_mb)}"
-    return f"{words}, {resources.gpus} GPU(s)" if resources.gpus else words
+    words = [f"{resources.vcores} vcore(s)", format_memory(resources.memory_mb)]
+    if resources.gpus:
+        words.append(f"{resources.gpus} GPU(s)")
+    words += [f"{amount} {name}" for name, amount in resources.others.items()]
+    return ", ".join(words)
+
+
+def _place(spec: JobSpec, group: str) -> str:
+    words = ""
+    if spec.placement_of(group) is not Placement.ANY:
+        words += f"; placed {spec.placement_of(group).value}"
+    label = spec.node_label_of(group)
+    if label is not None:
+        words += f"; on nodes labelled {label}" if label else "; on nodes without a label"
+    return words
 
 
 def _command(command: str) -> str:

@@ -6,12 +6,12 @@ starter's own.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from ytf.client.access import Access
+from ytf.backends.api import Access, MasterAddress
+from ytf.client.access import ClientWhereabouts
 from ytf.client.surroundings import Surroundings
 from ytf.client.terminal import ctrl_c_is_the_programs, died_of_ctrl_c, end_program
 from ytf.errors import InternalError, UnreachableError
@@ -27,12 +27,9 @@ from ytf.starter.situation import (
     REVOKED,
     STOPPED,
     ClusterSpec,
-    DismissedError,
-    Ended,
     Order,
     Situation,
 )
-from ytf.starter.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
     from ytf.starter.situation import Message
@@ -44,12 +41,12 @@ _LOOK_S = 5.0
 class ClientTask:
     """``client:0``: a task like any other to the master, but here. ``run`` is its whole life."""
 
-    def __init__(self, access: Access, surroundings: Surroundings) -> None:
+    def __init__(self, access: Access, master: MasterAddress, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
         self._timeouts = access.spec.timeouts
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._situation = Situation()
-        self._whereabouts = _Whereabouts(access.master, str(access.master_file))
+        self._whereabouts = ClientWhereabouts(access, master)
         signer = Signer(access.secret)
         task = task_id(CLIENT, 0)
         self._reporter = Reporter(
@@ -93,7 +90,8 @@ class ClientTask:
     def _run_attempt(self, generation: int) -> None:
         """From the registration to the report; returns early when the attempt is over."""
         number = self._attempt
-        self._reporter.send(REGISTER, number, host=socket.gethostname(), port=None, control=None)
+        host = self._surroundings.host
+        self._reporter.send(REGISTER, number, host=host, port=None, control=None)
         if not self._wait(lambda: self._situation.is_acknowledged(REGISTER, number)):
             return
         self._start_polling()
@@ -173,19 +171,3 @@ class ClientTask:
         program, self._program = self._program, None
         if program is not None:
             end_program(program, grace_s, self._take)
-
-
-class _Whereabouts(Whereabouts):
-    """Can be closed: then the threads that call the master end in place of calling on."""
-
-    _closed = False
-
-    @property
-    def url(self) -> str:
-        if self._closed:
-            raise DismissedError(Ended(STOPPED, "the client has gone"))
-        return super().url
-
-    def close(self) -> None:
-        """Call nobody any more."""
-        self._closed = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from ytf.client.one_machine import ignored
 from ytf.specs.check import MAX_STRING
 from ytf.specs.job import EVALUATOR, TENSORBOARD, Framework, JobSpec, Resources
 from ytf.specs.units import format_memory
@@ -19,6 +20,7 @@ def notes(spec: JobSpec, backend: str, script: str | None) -> Iterator[str]:
     yield from _script(spec, script)
     if backend == "local":
         yield from _this_machine(spec)
+        yield from ignored(spec)
     yield from _variables(spec, backend)
 
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ytf.client.notes import notes
+from ytf.client.one_machine import refuse_what_takes_a_cluster
 from ytf.client.settings import working_directory
-from ytf.client.uploads import Upload, collect, safe_name
+from ytf.client.uploads import Upload, absolute, collect, safe_name
 from ytf.errors import RefusedError, SpecError
 from ytf.frameworks import tensorflow
 from ytf.specs.check import check
 from ytf.specs.job import EVALUATOR, TENSORBOARD, Framework, JobSpec, Resources, TaskGroupSpec
+from ytf.specs.urls import is_url
+
+if TYPE_CHECKING:
+    from ytf.packaging.environments import Tool
 
 __all__ = ["TENSORBOARD_RESOURCES", "Plan", "Upload", "make_plan", "safe_name"]
 
 TENSORBOARD_RESOURCES = Resources(memory_mb=1024, vcores=1)
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,15 +49,15 @@ def make_plan(
     *,
     backend: str,
     user: str,
-    tensorboard: Callable[[], Sequence[str]],
+    tensorboard: Callable[[], Tool],
     base: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Plan:
     """Check a spec against itself, the files here and the backend, and resolve it.
 
     ``base`` is what relative paths are relative to (the working directory by
-    default). ``tensorboard`` gives the first words of a command line that runs
-    TensorBoard; it is called only if the job has one.
+    default). ``tensorboard`` gives what runs TensorBoard; it is called only if
+    the job has one.
     """
     check(spec)
     base = working_directory() if base is None else base.absolute()
@@ -65,9 +68,9 @@ def make_plan(
             hint="leave it out: tasks run on the node itself, or on a shipped environment",
         )
     if backend == "local":
-        _refuse_gpus(spec)
+        refuse_what_takes_a_cluster(spec)
 
-    uploads = collect(spec, base)
+    uploads = collect(spec, base, remote=backend == "yarn")
     groups = dict(spec.groups)
     if spec.tensorboard or TENSORBOARD in groups:
         groups[TENSORBOARD] = _tensorboard_group(groups.get(TENSORBOARD), tensorboard)
@@ -78,7 +81,13 @@ def make_plan(
             for name, group in groups.items()
         }
 
-    environment, variables = _environment(spec.environment, base, environ)
+    environment = _environment(spec.environment, "environment", base, environ)
+    groups = {name: _settled(name, group, base, environ) for name, group in groups.items()}
+    variables: dict[str, str] = {}
+    if backend == "local":
+        # Nothing is shipped: what is found here is used where it lies.
+        variables = activation(environment, environ)
+        groups = {name: _activated(group, environ) for name, group in groups.items()}
     resolved = msgspec.structs.replace(
         spec,
         groups=groups,
@@ -86,7 +95,7 @@ def make_plan(
         input=_data_path(spec.input, backend, base),
         output=_data_path(spec.output, backend, base),
         script=safe_name(os.path.basename(spec.script)) if spec.script else None,
-        files={name: str(base / path) for name, path in spec.files.items()},
+        files={name: absolute(path, base) for name, path in spec.files.items()},
         environment=environment,
         env=variables | spec.env,
     )
@@ -99,19 +108,7 @@ def make_plan(
     )
 
 
-def _refuse_gpus(spec: JobSpec) -> None:
-    for name, group in spec.groups.items():
-        for resources in (group.resources, *group.overrides.values()):
-            if resources.gpus:
-                raise RefusedError(
-                    f"{name} asks for GPUs ({resources.gpus}), and the local backend gives none",
-                    hint="leave --task_gpus out: a task sees whatever GPUs this machine has",
-                )
-
-
-def _tensorboard_group(
-    asked: TaskGroupSpec | None, argv: Callable[[], Sequence[str]]
-) -> TaskGroupSpec:
+def _tensorboard_group(asked: TaskGroupSpec | None, find: Callable[[], Tool]) -> TaskGroupSpec:
     if asked is None:
         asked = TaskGroupSpec(count=1, resources=TENSORBOARD_RESOURCES)
     if asked.count != 1:
@@ -119,15 +116,16 @@ def _tensorboard_group(
             f"there is one TensorBoard in a job, not {asked.count}",
             where=f"groups.{TENSORBOARD}.count",
         )
-    command = asked.command
-    if command is None:
-        words = " ".join(quote(word) for word in argv())
-        # Seed variables reach TensorBoard as they are: whatever the path holds, it is one word.
-        command = (
-            f'exec {words} --logdir "$DTF_OUTPUT_PATH" '
-            '--host "$YTF_TASK_HOST" --port "$YTF_TASK_PORT"'
-        )
-    return msgspec.structs.replace(asked, command=command, framework=Framework.NONE)
+    group = msgspec.structs.replace(asked, framework=Framework.NONE)
+    if group.command is not None:
+        return group
+    tool = find()
+    words = " ".join(quote(word) for word in tool.argv)
+    # Seed variables reach TensorBoard as they are: whatever the path holds, it is one word.
+    command = (
+        f'exec {words} --logdir "$DTF_OUTPUT_PATH" --host "$YTF_TASK_HOST" --port "$YTF_TASK_PORT"'
+    )
+    return msgspec.structs.replace(group, command=command, environment=tool.environment)
 
 
 def _server_group(name: str, group: TaskGroupSpec) -> TaskGroupSpec:
@@ -140,10 +138,20 @@ def _server_group(name: str, group: TaskGroupSpec) -> TaskGroupSpec:
     return msgspec.structs.replace(group, framework=Framework.TENSORFLOW)
 
 
-def _environment(asked: str, base: Path, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The environment as an absolute path (or ``node``), and the variables that activate it."""
+def _settled(
+    name: str, group: TaskGroupSpec, base: Path, environ: Mapping[str, str]
+) -> TaskGroupSpec:
+    if group.environment is None:
+        return group
+    where = f"groups.{name}.environment"
+    environment = _environment(group.environment, where, base, environ)
+    return msgspec.structs.replace(group, environment=environment)
+
+
+def _environment(asked: str, where: str, base: Path, environ: Mapping[str, str]) -> str:
+    """The environment as an absolute path, or ``node``."""
     if asked == "node":
-        return asked, {}
+        return asked
     if asked == "current":
         active = environ.get("VIRTUAL_ENV") or environ.get("CONDA_PREFIX") or sys.prefix
         prefix = Path(active)
@@ -152,12 +160,27 @@ def _environment(asked: str, base: Path, environ: Mapping[str, str]) -> tuple[st
     if not os.access(prefix / "bin" / "python", os.X_OK):
         raise SpecError(
             f"{asked!r} is not an environment: there is no {prefix / 'bin' / 'python'}",
-            where="environment",
+            where=where,
             hint="give node, current, or the directory of a venv or conda environment; "
-            "pex files and archives cannot be used on the local backend",
+            "pex files and archives cannot be used by this version",
         )
-    path = os.pathsep.join((str(prefix / "bin"), environ.get("PATH", os.defpath)))
-    return str(prefix), {"PATH": path, "VIRTUAL_ENV": str(prefix)}
+    return str(prefix)
+
+
+def _activated(group: TaskGroupSpec, environ: Mapping[str, str]) -> TaskGroupSpec:
+    if group.environment is None:
+        return group
+    variables = activation(group.environment, environ)
+    return msgspec.structs.replace(group, env=variables | group.env)
+
+
+def activation(environment: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables with which commands find an environment first."""
+    if environment == "node":
+        return {}
+    programs = os.path.join(environment, "bin")
+    path = os.pathsep.join((programs, environ.get("PATH", os.defpath)))
+    return {"PATH": path, "VIRTUAL_ENV": environment}
 
 
 def _data_path(path: str | None, backend: str, base: Path) -> str | None:
@@ -165,6 +188,6 @@ def _data_path(path: str | None, backend: str, base: Path) -> str | None:
 
     In a task it would lie in the task's own working directory, which goes with the job.
     """
-    if path is None or backend != "local" or _URL.match(path):
+    if path is None or backend != "local" or is_url(path):
         return path
     return path if os.path.isabs(path) else str(base / path)

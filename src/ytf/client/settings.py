@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ytf.backends import NAMES
+from ytf.backends.api import KEEP_S
 from ytf.backends.local.home import Home
 from ytf.errors import SettingsError
 
@@ -26,10 +27,17 @@ KEYS: dict[str, str] = {
     "queue": "the queue to submit to",
     "name": "the name of jobs that have none",
     "env": "what `python` in the command is: node, current or a path",
+    "python": "a Python on the nodes for ytf's own processes",
     "registry": "where starters report: rest",
     "framework": "which variables programs get: tensorflow or none",
+    "priority": "before jobs of the queue with a lower one",
+    "tags": "words to find jobs by, comma-separated",
+    "acl_view": "who else may look at jobs: users, then groups",
+    "acl_modify": "who else may kill them",
+    "node_label": "the label of the nodes to use",
     "task_vcores": "vcores of each task",
     "task_memory": "memory of each task",
+    "history_days": "for how many days the records of ended jobs stay: 7, unless set",
 }
 """Every setting and what it means. The variable of ``queue`` is ``YTF_QUEUE``."""
 
@@ -117,6 +125,24 @@ def choose_backend(
     if found is not None:
         return BackendChoice(name="yarn", reason=f"Hadoop configuration in {found}")
     return BackendChoice(name="local", reason="no Hadoop configuration found")
+
+
+def history_s(settings: Settings) -> float:
+    """How long records of ended jobs stay; ``SettingsError`` for what is no number of days."""
+    given = settings.get("history_days")
+    if given is None:
+        return KEEP_S
+    try:
+        days = float(given)
+    except ValueError:
+        days = -1.0
+    # Not a number (nan) is not at least 0, either.
+    if not days >= 0:
+        raise SettingsError(
+            f"history_days (from {settings.sources['history_days']}) is {given!r}",
+            hint="give a number of days, such as 7 or 0.5",
+        )
+    return days * 86400
 
 
 def hadoop_configuration(environ: Mapping[str, str]) -> Path | None:

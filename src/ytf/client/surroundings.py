@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ytf.backends.api import Access
 from ytf.backends.local.clients import client_directory, running
-from ytf.client.access import Access
+from ytf.client.plan import activation
 from ytf.client.uploads import Upload
 from ytf.errors import SettingsError
 from ytf.specs.job import CLIENT, Framework
+from ytf.starter.address import own_address
 from ytf.starter.config import VARIABLE, Config
 from ytf.starter.environment import Identity, environment
 from ytf.starter.keeper import Command
@@ -26,17 +27,22 @@ class Surroundings:
 
     ``folder`` is a directory of its own for what a task has in its working
     directory: the cluster spec's file, and a link to the script whose path is
-    one word for a shell.
+    one word for a shell. ``host`` is this machine's address towards the job's
+    ``master``.
     """
 
-    def __init__(self, access: Access, command: str, *, index: int, folder: Path) -> None:
+    def __init__(
+        self, access: Access, master: str, command: str, *, index: int, folder: Path
+    ) -> None:
         self._access = access
         self._folder = folder
         self._spec_file = folder / "cluster-spec.json"
-        self._config = _config(access, command, index)
+        self._config = _config(access, master, command, index)
+        self.host = own_address(master)
         spec = access.spec
         given = {"DTF_INPUT_PATH": spec.input, "DTF_OUTPUT_PATH": spec.output}
-        self._variables = spec.env | {name: v for name, v in given.items() if v is not None}
+        self._variables = _activated(spec.environment) | spec.env
+        self._variables |= {name: value for name, value in given.items() if value is not None}
 
     def ship(self, uploads: tuple[Upload, ...]) -> None:
         """Let ``DTF_TASK_SCRIPT`` name the script where it lies at the submitter's."""
@@ -60,7 +66,7 @@ class Surroundings:
             self._config,
             attempt=attempt,
             generation=spec.generation,
-            host=socket.gethostname(),
+            host=self.host,
             port=None,
             port_is_held=False,
             spec_file=str(self._spec_file),
@@ -75,21 +81,28 @@ class Surroundings:
             raise SettingsError(f"the client cannot run: {exc}") from exc
 
 
+def _activated(environment: str) -> dict[str, str]:
+    """The variables for the environment that the tasks have, if it is one of this machine."""
+    return activation(environment, os.environ) if os.path.isdir(environment) else {}
+
+
 @contextmanager
-def surroundings(access: Access, command: str, *, index: int) -> Iterator[Surroundings]:
+def surroundings(
+    access: Access, master: str, command: str, *, index: int
+) -> Iterator[Surroundings]:
     """A program's surroundings, for as long as it runs."""
-    with client_directory(access.master_file.parent) as folder:
-        yield Surroundings(access, command, index=index, folder=folder)
+    with client_directory(access.job, access.folder) as folder:
+        yield Surroundings(access, master, command, index=index, folder=folder)
 
 
-def _config(access: Access, command: str, index: int) -> Config:
+def _config(access: Access, master: str, command: str, index: int) -> Config:
     is_tensorflow = access.spec.framework is Framework.TENSORFLOW
     starter: dict[str, object] = {
         "job": access.job,
         "container": f"{CLIENT}_{index}",
         "attempt": 1,
         "generation": 1,
-        "master": access.master,
+        "master": master,
         "secret_file": "-",
         "port": "none",
         "variables": "tensorflow" if is_tensorflow else "none",

@@ -7,6 +7,7 @@ be deleted at any time, and a damaged piece is as good as none.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -52,17 +53,25 @@ class LayerCache:
         os.utime(found.path)
         return found
 
-    def sweep(self, keep_s: float = _KEEP_S) -> None:
-        """Remove what nobody has used for a time, and what killed commands left."""
+    def sweep(self, keep_s: float = _KEEP_S, *, dryrun: bool = False) -> list[tuple[Path, int]]:
+        """Remove what nobody has used for a time, and what killed commands left.
+
+        Answers what that was, and how many bytes. ``dryrun``: it only tells.
+        """
         oldest = time.time() - keep_s
+        gone = []
         for folder in (self._index, self._archives):
             for path in folder.iterdir() if folder.is_dir() else ():
                 if _last_used(path) >= oldest:
+                    continue
+                gone.append((path, _size(path)))
+                if dryrun:
                     continue
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
+        return gone
 
     def _find(self, digest: str) -> Archive | None:
         for path in sorted(self._archives.glob(f"{digest}-*{SUFFIX}")):
@@ -95,3 +104,13 @@ def _last_used(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:
         return float("inf")
+
+
+def _size(path: Path) -> int:
+    """The bytes of a file, or of all files in a directory; of what just went, none."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    sizes = []
+    for file in files:
+        with contextlib.suppress(FileNotFoundError):
+            sizes.append(file.stat().st_size)
+    return sum(sizes)

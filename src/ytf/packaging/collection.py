@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ytf.packaging.store import GOING, USES, LayerStore, Slot
-from ytf.storage.files import FileStatus, is_temporary, temporary_beside
+from ytf.packaging.store import BAD, GOING, USES, LayerStore, Slot
+from ytf.storage.files import FileStatus, clock_ms, is_temporary
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -30,48 +30,60 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """What was removed: paths of layers, how many bytes in all, and other leftovers."""
+    """What was removed: layers, and other leftovers."""
 
-    layers: tuple[str, ...]
-    size: int
-    leftovers: int
+    layers: tuple[FileStatus, ...]
+    leftovers: tuple[FileStatus, ...]
+
+    @property
+    def size(self) -> int:
+        """How many bytes the layers had."""
+        return sum(layer.size for layer in self.layers)
 
 
 def collect(
-    store: LayerStore, is_running: Callable[[str], bool], keep: Keep | None = None
+    store: LayerStore,
+    is_running: Callable[[str], bool],
+    keep: Keep | None = None,
+    *,
+    dryrun: bool = False,
 ) -> Collected:
     """Remove the owner's layers that no job uses, and the uses of jobs that are long over.
 
     ``is_running`` says whether a job may still start containers; in doubt,
     True. An administrator's layers are used by everybody: their collection
     looks at all users' uses, and raises ``PermissionError`` if it may not.
+    ``dryrun``: nothing is removed, only told.
     """
-    return _Collection(store, is_running, keep or Keep()).run()
+    return _Collection(store, is_running, keep or Keep(), dryrun).run()
 
 
 class _Collection:
-    def __init__(self, store: LayerStore, is_running: Callable[[str], bool], keep: Keep) -> None:
+    def __init__(
+        self, store: LayerStore, is_running: Callable[[str], bool], keep: Keep, dryrun: bool
+    ) -> None:
         self._files, self._own, self._keep = store.files, store.own, keep
+        self._dryrun = dryrun
         self._users = [store.own]
         if store.owner in store.administrators:
             self._users = [s.path for s in self._in(store.root) if s.is_directory]
         self._is_running = is_running
         self._now_ms = 0
-        self._leftovers = 0
+        self._leftovers: list[FileStatus] = []
 
     def run(self) -> Collected:
-        self._now_ms = self._time()
+        self._now_ms = clock_ms(self._files, self._own)
         used = self._used(retire=True)
         going: list[FileStatus] = []
         for status in self._all():
             age = self._now_ms - status.mtime_ms
             if is_temporary(status.name):
                 if age > self._keep.temporary_ms:
-                    self._leftover(status.path)
+                    self._leftover(status)
             elif status.name.endswith(GOING):
                 # Of a collection that died: its layer is looked at like any other.
                 if age > self._keep.temporary_ms:
-                    self._leftover(status.path)
+                    self._leftover(status)
             else:
                 slot = Slot.of(status.name)
                 if slot and slot.digest not in used and age > self._keep.young_ms:
@@ -79,6 +91,8 @@ class _Collection:
         return self._remove(going)
 
     def _remove(self, going: list[FileStatus]) -> Collected:
+        if self._dryrun:
+            return Collected(tuple(going), tuple(self._leftovers))
         marked = [status for status in going if self._mark(status.path + GOING)]
         # Only now: a use that is not seen here was written after the marks,
         # and whoever wrote it sees them.
@@ -88,10 +102,10 @@ class _Collection:
             slot = Slot.of(status.name)
             if slot is not None and slot.digest not in used:
                 self._files.delete(status.path)
+                self._files.delete(status.path + BAD)
                 removed.append(status)
             self._files.delete(status.path + GOING)
-        size = sum(status.size for status in removed)
-        return Collected(tuple(status.path for status in removed), size, self._leftovers)
+        return Collected(tuple(removed), tuple(self._leftovers))
 
     def _used(self, *, retire: bool) -> set[str]:
         """The digests in use. One file is read for each set of layers, however many jobs."""
@@ -102,7 +116,7 @@ class _Collection:
                 job, _, layers = status.name.rpartition(".")
                 is_old = retire and user == self._own and not is_temporary(status.name)
                 if is_old and self._is_over(job, self._now_ms - status.mtime_ms):
-                    self._leftover(status.path)
+                    self._leftover(status)
                 elif layers not in read and not is_temporary(status.name):
                     used.update(self._digests(status.path))
                     read.add(layers)
@@ -131,14 +145,6 @@ class _Collection:
         except FileNotFoundError:
             return []
 
-    def _time(self) -> int:
-        """What the store's own clock says."""
-        place = temporary_beside(f"{self._own}/time")
-        try:
-            return self._files.write(place, []).mtime_ms
-        finally:
-            self._files.delete(place)
-
     def _mark(self, path: str) -> bool:
         """Whether the mark is ours: another collection may be at it."""
         try:
@@ -147,6 +153,7 @@ class _Collection:
             return False
         return True
 
-    def _leftover(self, path: str) -> None:
-        self._files.delete(path)
-        self._leftovers += 1
+    def _leftover(self, status: FileStatus) -> None:
+        if not self._dryrun:
+            self._files.delete(status.path)
+        self._leftovers.append(status)

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from ytf.client.settings import home
 from ytf.errors import SettingsError
 
@@ -35,8 +37,18 @@ def _silent(text: str) -> None:
     """For callers who want to hear nothing."""
 
 
-def tensorboard(progress: Callable[[str], None] = _silent) -> list[str]:
-    """The first words of a command line that runs TensorBoard.
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """The first words of a command line, and the environment they are to be found in.
+
+    ``environment`` None: they are found as they are.
+    """
+
+    argv: tuple[str, ...]
+    environment: str | None = None
+
+
+def tensorboard(progress: Callable[[str], None] = _silent) -> Tool:
+    """What runs TensorBoard.
 
     The command in ``YTF_TENSORBOARD``, else one from an environment of its
     own, which is made at the first call (seconds, and needs the network) and
@@ -45,15 +57,15 @@ def tensorboard(progress: Callable[[str], None] = _silent) -> list[str]:
     """
     given = os.environ.get(TENSORBOARD)
     if given:
-        return _command(given)
+        return Tool(argv=_command(given))
     requirements = Path(__file__).with_name("tensorboard.txt")
-    python = _python_of("TensorBoard", requirements, progress)
+    place = _place_of("TensorBoard", requirements, progress)
     # By module: the script's first line names the directory it was made in.
     # Isolated: files shipped to the task must not stand in for its modules.
-    return [str(python), "-I", "-m", "tensorboard.main"]
+    return Tool(argv=("python", "-I", "-m", "tensorboard.main"), environment=str(place))
 
 
-def _command(given: str) -> list[str]:
+def _command(given: str) -> tuple[str, ...]:
     try:
         words = shlex.split(given)
     except ValueError as exc:
@@ -65,15 +77,15 @@ def _command(given: str) -> list[str]:
             hint="give the path of a tensorboard, or unset it to have one made",
         )
     # A task has a working directory of its own: a relative path means nothing there.
-    return [os.path.abspath(found), *words[1:]]
+    return (os.path.abspath(found), *words[1:])
 
 
-def _python_of(tool: str, requirements: Path, progress: Callable[[str], None]) -> Path:
-    """The interpreter of a tool's environment, which is made if it is not there."""
+def _place_of(tool: str, requirements: Path, progress: Callable[[str], None]) -> Path:
+    """Where a tool's environment is, which is made if it is not there."""
     parent = home() / "environments"
     place = parent / f"{tool.lower()}-{_digest(requirements)}"
     if _usable(place):
-        return _python(place)
+        return place
     parent.mkdir(parents=True, exist_ok=True)
     with _alone(parent, lambda: progress(f"waiting for another command that makes {tool}")):
         if not _usable(place):
@@ -81,7 +93,7 @@ def _python_of(tool: str, requirements: Path, progress: Callable[[str], None]) -
             progress(f"making an environment for {tool}, once ...")
             _make(tool, requirements, place)
             progress(f"made {place} in {time.monotonic() - started:.0f} s")
-    return _python(place)
+    return place
 
 
 def _digest(requirements: Path) -> str:

@@ -4,6 +4,7 @@
 
     <store>/<owner>/<2 of the digest>/<digest>-<n>-<size>-<sha256>.tar.gz   a layer
                                       … .tar.gz.going              it is about to be removed
+                                      … .tar.gz.bad                its bytes are not those it had
     <store>/<owner>/uses/<job>.<which layers>                      a job uses these layers
 
 A name says everything there is to know of a layer, so it takes one write to
@@ -42,6 +43,7 @@ from ytf.storage.files import Files, FileStatus
 
 USES = "uses"
 GOING = ".going"
+BAD = ".bad"
 
 _SHORT = 32
 _NAME = re.compile(r"([0-9a-f]{32})-(\d+)-(\d+)-([0-9a-f]{16})\.tar\.gz")
@@ -150,6 +152,33 @@ class LayerStore:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(lambda layer: self._ensure(layer, archive, told, check), layers))
 
+    def verify(self, *, dryrun: bool = False) -> list[FileStatus]:
+        """Read all of the owner's layers, and mark those whose bytes are not what they were.
+
+        A layer that is marked is nobody's choice any more: the next submission
+        that needs it stores it anew. It stays where it is, for running jobs.
+        Answers which were found now; ``dryrun``: they are not marked.
+        """
+        found = []
+        for folder in self.files.list(self.own):
+            if not folder.is_directory or folder.name == USES:
+                continue
+            listed = self.files.list(folder.path)
+            names = {status.name for status in listed}
+            for status in listed:
+                slot = Slot.of(status.name)
+                if slot is None or names & {status.name + BAD, status.name + GOING}:
+                    continue
+                if status.size != slot.size or self._hash(status.path) != slot.sha256:
+                    found.append(status)
+                    if not dryrun:
+                        self._mark_bad(status)
+        return found
+
+    def _mark_bad(self, status: FileStatus) -> None:
+        with contextlib.suppress(FileExistsError):
+            self.files.write(status.path + BAD, [])
+
     def find(self, layer: Layer, check: Check = Check.SIZE) -> StoredLayer | None:
         """The layer as it is in the store; None if it is not there, or not whole."""
         access = self._access()
@@ -190,9 +219,14 @@ class LayerStore:
         )
 
     def _candidates(self, owner: str, layer: Layer) -> list[tuple[FileStatus, Slot]]:
-        """What an owner has of a layer, the newest first, without what is being removed."""
+        """What an owner has of a layer, the newest first, without what is marked."""
         listed = self._listed(owner, layer)
-        marked = {s.name.removesuffix(GOING) for s in listed if s.name.endswith(GOING)}
+        marked = {
+            status.name.removesuffix(mark)
+            for status in listed
+            for mark in (GOING, BAD)
+            if status.name.endswith(mark)
+        }
         found = []
         for status in listed:
             slot = Slot.of(status.name)
@@ -204,7 +238,7 @@ class LayerStore:
         """A number above all that are there; 0 for a layer that is new."""
         numbers = [-1]
         for status in self._listed(self.owner, layer):
-            slot = Slot.of(status.name.removesuffix(GOING))
+            slot = Slot.of(status.name.removesuffix(GOING).removesuffix(BAD))
             if slot is not None and slot.digest == layer.digest[:_SHORT]:
                 numbers.append(slot.number)
         return max(numbers) + 1
@@ -249,6 +283,7 @@ class LayerStore:
             )
         # What is open to others below the root is decided by the root.
         self.files.mkdir(self.own, root.mode & 0o755)
+        self._follow(root.mode & 0o755)
         owners = tuple(owner for owner in trusted if self._belongs(owner))
         # As FSDownload.ancestorsHaveExecutePermissions in YARN sees it.
         path, passes = self.root, bool(root.mode & _OTHERS_PASS)
@@ -256,6 +291,17 @@ class LayerStore:
             path = posixpath.dirname(path)
             passes = bool(self.files.stat(path).mode & _OTHERS_PASS)
         return _Access(root.mode & 0o755, owners, passes)
+
+    def _follow(self, mode: int) -> None:
+        """Open or close the own directory, should that have been done to the root meanwhile."""
+        own = self.files.stat(self.own)
+        if own.mode == mode or own.mode & _MAY_WRITE or own.owner != self.owner:
+            return
+        for found in self.files.list(self.own):
+            if found.is_directory:
+                self.files.chmod(found.path, mode)
+        # Last: one that is interrupted before is begun anew.
+        self.files.chmod(self.own, mode)
 
     def _belongs(self, owner: str) -> bool:
         """Whether an owner's directory is really that, and nobody else can write to it."""

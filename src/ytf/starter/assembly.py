@@ -27,8 +27,8 @@ def assemble(manifest: str, layers: Mapping[str, str], target: str) -> Dict[str,
 
     ``manifest`` is the file that the submitter made, ``layers`` says where each
     layer is unpacked. It appears whole or not at all, so several may be at it
-    at once; one that is there already is used as it is. ``PATH`` and
-    ``LD_LIBRARY_PATH`` in the answer are to be put *before* what is there.
+    at once; one that is there already is used as it is. The answer is for
+    ``environment.activate``.
     """
     plan = _read(manifest)
     places = [_place(layers, digest) for digest in plan["layers"]]
@@ -40,17 +40,6 @@ def assemble(manifest: str, layers: Mapping[str, str], target: str) -> Dict[str,
         prefix = os.path.dirname(os.path.dirname(interpreter))
         variables["LD_LIBRARY_PATH"] = os.path.join(prefix, "lib")
     return variables
-
-
-def apply(variables: Mapping[str, str], environ: Mapping[str, str]) -> Dict[str, str]:
-    """An environment block in which programs find the assembled environment first."""
-    changed = dict(environ)
-    # Set for another Python: it would make ours look for its library elsewhere.
-    changed.pop("PYTHONHOME", None)
-    for name, value in variables.items():
-        before = environ.get(name) if name != "VIRTUAL_ENV" else None
-        changed[name] = value + os.pathsep + before if before else value
-    return changed
 
 
 def _read(manifest: str) -> Dict[str, Any]:

@@ -2,7 +2,7 @@
 
 ::
 
-    take_port → register → wait_for_peers → make_environment → run → report_exit
+    take_port → register → assemble → wait_for_peers → make_environment → run → report_exit
 
 Each hook runs in the main thread and may wait; an order that comes meanwhile
 ends the attempt from inside the wait. After the last hook the starter stays,
@@ -11,8 +11,10 @@ polling, until it is told to stop or to be another attempt.
 
 from __future__ import annotations
 
+import os
+
 from ytf.starter.address import join
-from ytf.starter.environment import Identity, container_environment, environment
+from ytf.starter.environment import Identity, activate, container_environment, environment
 from ytf.starter.keeper import Command
 from ytf.starter.log import say
 from ytf.starter.logs import Logs
@@ -66,6 +68,20 @@ def register(starter: Starter, attempt: Attempt) -> None:
     starter.start_polling()
 
 
+def assemble(starter: Starter, attempt: Attempt) -> None:
+    """Put together what the program is to run on, while others are still on their way."""
+    wanted = starter.config.environment
+    if wanted is None or starter.assembled is not None:
+        return
+    from ytf.starter import assembly  # only tasks that bring an environment need it
+
+    place = os.path.abspath(os.path.splitext(wanted.manifest)[0])
+    try:
+        starter.assembled = assembly.assemble(wanted.manifest, wanted.layers, place)
+    except assembly.AssemblyError as exc:
+        attempt.exit = Exit(CANNOT_RUN, reason=str(exc))
+
+
 def wait_for_peers(starter: Starter, attempt: Attempt) -> None:
     """Have a cluster spec that others have too, with this task in its place."""
     config = starter.config
@@ -101,6 +117,8 @@ def make_environment(starter: Starter, attempt: Attempt) -> None:
     inherited = starter.config.inherited
     if inherited is None:
         inherited = container_environment()
+    if starter.assembled is not None:
+        inherited = activate(starter.assembled, inherited)
     attempt.env = environment(inherited, identity, spec.members)
     try:
         starter.spec_file.write(spec)
@@ -167,6 +185,7 @@ def report_exit(starter: Starter, attempt: Attempt) -> None:
 HOOKS: Tuple[Callable[[Starter, Attempt], None], ...] = (
     take_port,
     register,
+    assemble,
     wait_for_peers,
     make_environment,
     run,

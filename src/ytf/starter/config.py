@@ -29,11 +29,12 @@ class Config:
     stderr, in its session, as a client at a terminal wants. ``log_prefix`` None:
     each attempt's logs are in a directory of their own. ``inherited`` are the
     variables that the program starts from, None: those of this very process.
+    ``environment`` is what the program is to find first on its path, if anything.
     """
 
     __slots__ = (
-        "attempt", "container", "generation", "grace_s", "group", "heartbeat_s", "host", "index",
-        "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
+        "attempt", "container", "environment", "generation", "grace_s", "group", "heartbeat_s",
+        "host", "index", "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
         "master_file", "orphan_s", "parent", "port", "program", "rendezvous", "secret_file",
         "variables",
     )  # fmt: skip
@@ -64,6 +65,7 @@ class Config:
         self.heartbeat_s = given.seconds("heartbeat_s", 30.0)
         self.log_limit_mb = given.seconds("log_limit_mb", 512.0)
         self.parent = given.maybe_count("parent")
+        self.environment = given.environment()
 
     @property
     def task(self) -> str:
@@ -80,6 +82,16 @@ class Config:
         if not secret:
             raise ConfigError("the job's secret, %s, is empty" % self.secret_file)
         return secret
+
+
+class Environment:
+    """An environment to be put together from layers: its manifest, and where each layer is."""
+
+    __slots__ = ("layers", "manifest")
+
+    def __init__(self, manifest: str, layers: Dict[str, str]) -> None:
+        self.manifest = manifest
+        self.layers = layers
 
 
 class _Given:
@@ -157,6 +169,16 @@ class _Given:
         if not isinstance(value, bool):
             raise self._wrong(key, "true or false")
         return value
+
+    def environment(self) -> Optional[Environment]:
+        value = self._values.get("environment")
+        if value is None:
+            return None
+        try:
+            layers = {str(digest): str(place) for digest, place in value["layers"].items()}
+            return Environment(str(value["manifest"]), layers)
+        except (TypeError, KeyError, AttributeError) as exc:
+            raise self._wrong("environment", "an object with a manifest and layers") from exc
 
     def one_of(self, key: str, allowed: Tuple[str, ...]) -> str:
         value = self._values.get(key)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from typing import Dict, Tuple
 
 LAUNCH = "YTF_LAUNCH"
+SCRIPT = "YTF_SCRIPT"
+"""The script that starts ytf's process, as base64: it becomes a file before that runs."""
 SECRET_ALIAS = b"ytf.job.secret"
 SECRET_FILE = ".ytf_secret"
 _TOKEN_FILE = b"HADOOP_TOKEN_FILE_LOCATION"
@@ -33,6 +35,7 @@ def unpack(container: Dict[bytes, bytes]) -> Dict[bytes, bytes]:
     Raises ``ConfigError`` where the container is not as YARN makes them.
     """
     environ = dict(container)
+    environ.pop(SCRIPT.encode(), None)
     try:
         launch = json.loads(base64.b64decode(environ.pop(LAUNCH.encode()), validate=True))
         env, defaults, starter = launch["env"], launch["defaults"], dict(launch["starter"])

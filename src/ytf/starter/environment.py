@@ -70,6 +70,18 @@ def environment(
     return result
 
 
+def activate(variables: Mapping[str, str], inherited: Mapping[bytes, bytes]) -> Dict[bytes, bytes]:
+    """Variables with which programs find an assembled environment first."""
+    result = dict(inherited)
+    # Set for another Python: it would make ours look for its library elsewhere.
+    result.pop(b"PYTHONHOME", None)
+    for name, value in variables.items():
+        key, data = os.fsencode(name), os.fsencode(value)
+        before = b"" if name == "VIRTUAL_ENV" else inherited.get(key, b"")
+        result[key] = data + b":" + before if before else data
+    return result
+
+
 def _variables(me: Identity, members: Mapping[str, List[str]]) -> Dict[str, str]:
     config = me.config
     made = {

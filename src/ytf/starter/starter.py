@@ -41,7 +41,7 @@ from ytf.starter.whereabouts import Whereabouts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, NoReturn, Optional, Tuple
+    from typing import Callable, Dict, NoReturn, Optional, Tuple
 
     from ytf.starter.config import Config
     from ytf.starter.logs import Logs
@@ -75,6 +75,7 @@ class Starter:
         self.spec_file = SpecFile(config.container)
         self.host = config.host or own_address(config.master)
         self.attempt = Attempt(config.attempt, config.generation)
+        self.assembled: Optional[Dict[str, str]] = None
         self.program: Optional[Program] = None
         self.logs: Optional[Logs] = None
         self.inbox: SimpleQueue[Message] = SimpleQueue()

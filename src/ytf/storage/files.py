@@ -126,6 +126,18 @@ def is_temporary(name: str) -> bool:
     return name.startswith(".") and name.endswith(_TEMPORARY)
 
 
+def clock_ms(files: Files, directory: str) -> int:
+    """What the file system's own clock says: the time of a file just written there.
+
+    Ages of files are told against it, for our clock may be another.
+    """
+    place = temporary_beside(f"{directory}/time")
+    try:
+        return files.write(place, []).mtime_ms
+    finally:
+        files.delete(place)
+
+
 class LocalFiles:
     """This machine's own file system."""
 

@@ -33,7 +33,10 @@ def place(
 
 def test_it_is_private_and_goes_with_its_user(place: tuple[Home, Path]) -> None:
     home, parent = place
-    with client_directory(home.staging(JOB)) as one, client_directory(home.staging(JOB)) as two:
+    with (
+        client_directory(JOB, home.staging(JOB)) as one,
+        client_directory(JOB, home.staging(JOB)) as two,
+    ):
         assert one.parent == two.parent == parent
         assert one != two
         assert one.stat().st_mode & 0o777 == 0o700
@@ -46,15 +49,15 @@ def test_a_sweep_removes_what_the_killed_left_and_nothing_else(place: tuple[Home
     make = (
         "import pathlib, sys, time\n"
         "from ytf.backends.local.clients import client_directory\n"
-        "with client_directory(pathlib.Path(sys.argv[1])) as made:\n"
+        "with client_directory(sys.argv[2], pathlib.Path(sys.argv[1])) as made:\n"
         "    (made / 'file').write_text('text')\n"
         "    print(made, flush=True)\n"
         "    time.sleep(60)\n"
     )
     started = subprocess.Popen(
-        [sys.executable, "-c", make, str(home.staging(JOB))], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", make, str(home.staging(JOB)), JOB], stdout=subprocess.PIPE, text=True
     )
-    with started, client_directory(home.staging(JOB)) as ours:
+    with started, client_directory(JOB, home.staging(JOB)) as ours:
         assert started.stdout is not None
         left = Path(started.stdout.readline().strip())
         (parent / "ytf-client-file").write_text("of somebody else")
@@ -76,13 +79,13 @@ def test_a_sweep_removes_what_the_killed_left_and_nothing_else(place: tuple[Home
 
 def test_there_is_none_for_a_job_that_is_over(tmp_path: Path) -> None:
     with (
-        pytest.raises(NotFoundError, match=f"{JOB} does not run any more"),
-        client_directory(tmp_path / "jobs" / JOB),
+        pytest.raises(NotFoundError, match=f"{JOB} has ended"),
+        client_directory(JOB, tmp_path / "jobs" / JOB),
     ):
         pass
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "clients").write_text("in the way")
-    with pytest.raises(SettingsError, match="clients"), client_directory(tmp_path):
+    with pytest.raises(SettingsError, match="clients"), client_directory(JOB, tmp_path):
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ytf.backends.yarn.causes import completion
+from ytf.backends.yarn.fetching import in_words
 from ytf.hadoop.yarn.ids import ContainerId
 from ytf.hadoop.yarn.records import ContainerState, ContainerStatus
 from ytf.master.events import Cause, ContainerCompleted
@@ -20,6 +21,36 @@ def ended(status: int, diagnostics: str = "", *, launched: bool = True) -> Conta
         diagnostics=diagnostics,
     )
     return completion(told, launched=launched)
+
+
+LAYER = f"hdfs://n:1/user/ann/.ytf/layers/ann/8f/{'8f' * 16}-0-2471-{'7a' * 8}.tar.gz"
+FRAMES = (
+    "\n\tat org.apache.hadoop.yarn.util.FSDownload.access$000(FSDownload.java:72)\n\t... 10 more\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "meaning"),
+    [
+        (f"[2026-01-01 1:2:3.4]File does not exist: {LAYER}", "submit the job again"),
+        (f'Resource {LAYER} changed on src filesystem - expected: "1"', "`ytf gc --verify`"),
+        ("Caused by: YarnException: Download and unpack failed", "`ytf gc --verify`"),
+    ],
+)
+def test_a_layer_that_a_node_cannot_fetch(said: str, meaning: str) -> None:
+    told = ended(-1000, said + FRAMES)
+    assert told.cause is Cause.EXITED
+    assert told.diagnostics.startswith("its node could not prepare it (")
+    assert meaning in told.diagnostics
+    first, *rest = in_words(f"AM Container exited with -1000\n{said}{FRAMES}").splitlines()
+    assert meaning in first
+    assert rest == ["AM Container exited with -1000", said]
+
+
+def test_a_file_of_the_users_own_is_no_layer() -> None:
+    said = "File does not exist: hdfs://n:1/user/ann/data.tar.gz"
+    assert in_words(said) == said
+    assert ended(-1000, said).diagnostics == f"its node could not prepare it ({said})"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from ytf.backends.api import Launch
 from ytf.backends.yarn import baggage
+from ytf.backends.yarn.baggage import Environment, StarterBaggage
 from ytf.backends.yarn.contexts import Contexts
 from ytf.backends.yarn.logs import Stream, parse_name
 from ytf.backends.yarn.reports import is_between_masters, master_url, state_of, status_of
@@ -45,8 +46,21 @@ TOKENS = {
 HELD = Credentials(TOKENS, {"ytf.job.secret": b"s3cr3t"})
 
 
+BROUGHT = StarterBaggage(
+    script='exec "$it"\n',
+    files=FILES,
+    environments={
+        "board": Environment(
+            manifest="ytf_environment_1.json",
+            layers={"abc": "ytf_layer_2"},
+            files={"ytf_layer_2": FILES["ytf_layer_1"]},
+        )
+    },
+)
+
+
 def contexts(*, secure: bool = False) -> Contexts:
-    return Contexts(user="alice", secure=secure, baggage=FILES, credentials=HELD)
+    return Contexts(user="alice", secure=secure, credentials=HELD)
 
 
 def report(
@@ -67,7 +81,7 @@ def report(
 
 
 def test_baggage_survives_its_stay_in_hdfs() -> None:
-    assert baggage.decode(baggage.encode(FILES)) == FILES
+    assert baggage.decode(baggage.encode(BROUGHT)) == BROUGHT
 
 
 def test_a_starter_gets_everything_in_one_variable_and_no_master_token() -> None:
@@ -79,9 +93,10 @@ def test_a_starter_gets_everything_in_one_variable_and_no_master_token() -> None
         starter={"attempt": 1},
         memory_mb=128,
     )
-    context = contexts().starter(launch)
+    context = contexts().starter(launch, BROUGHT)
     context.to_message()
-    assert list(context.environment) == ["YTF_LAUNCH"]
+    assert list(context.environment) == ["YTF_LAUNCH", "YTF_SCRIPT"]
+    assert base64.b64decode(context.environment["YTF_SCRIPT"]) == b'exec "$it"\n'
     told = json.loads(base64.b64decode(context.environment["YTF_LAUNCH"]))
     assert told["env"] == launch.env
     assert told["defaults"] == {"HADOOP_USER_NAME": "alice", "OMP_NUM_THREADS": "2"}
@@ -92,15 +107,30 @@ def test_a_starter_gets_everything_in_one_variable_and_no_master_token() -> None
     assert b"s3cr3t" not in context.environment["YTF_LAUNCH"].encode()
 
 
+def test_a_group_brings_its_own_environment() -> None:
+    launch = Launch(
+        container=ContainerId("c"), task=TaskId("board:0"), env={}, defaults={}, starter={},
+        memory_mb=1,
+    )  # fmt: skip
+    context = contexts().starter(launch, BROUGHT)
+    assert context.files.keys() == {"ytf_layer_1", "ytf_layer_2"}
+    told = json.loads(base64.b64decode(context.environment["YTF_LAUNCH"]))
+    wanted = {"manifest": "ytf_environment_1.json", "layers": {"abc": "ytf_layer_2"}}
+    assert told["starter"]["environment"] == wanted
+
+
 def test_a_master_is_told_where_its_job_is_staged() -> None:
-    context = contexts().master("hdfs://nn:1/user/a b/.ytf/jobs/a")
+    context = contexts().master("hdfs://nn:1/user/a b/.ytf/jobs/a", "run\n", FILES)
     context.to_message()
     assert context.command == (
+        "echo $YTF_SCRIPT | base64 -d >ytf_master.sh && "
         "exec sh ytf_master.sh --backend yarn --staging 'hdfs://nn:1/user/a b/.ytf/jobs/a'"
         " 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"
     )
-    assert context.environment == {"HADOOP_USER_NAME": "alice"}
-    assert contexts(secure=True).master("hdfs://nn/x").environment == {}
+    packed = base64.b64encode(b"run\n").decode()
+    assert context.environment == {"HADOOP_USER_NAME": "alice", "YTF_SCRIPT": packed}
+    secure = contexts(secure=True).master("hdfs://nn/x", "run\n", FILES)
+    assert secure.environment == {"YTF_SCRIPT": packed}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from ytf.backends.api import MasterAddress
 from ytf.starter.auth import Signer
 from ytf.starter.http import Answer, Channel, ChannelError
 
@@ -16,19 +17,17 @@ class NoMasterError(ChannelError):
     """No master has made itself known (yet, or any more)."""
 
 
-class MasterAddress(msgspec.Struct, frozen=True):
+class LocalMaster(MasterAddress, frozen=True):
     """What a master tells about itself in ``master.json``."""
 
-    url: str
-    attempt: int
     pid: int
 
 
-def find_master(staging: Path) -> MasterAddress:
+def find_master(staging: Path) -> LocalMaster:
     """The newest master of a staged job; raises ``NoMasterError``."""
     path = staging / "master.json"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=MasterAddress)
+        return msgspec.json.decode(path.read_bytes(), type=LocalMaster)
     except FileNotFoundError as exc:
         raise NoMasterError(f"there is no {path}") from exc
 

@@ -13,30 +13,33 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from ytf.backends.api import over
 from ytf.backends.local.home import writing
 from ytf.backends.local.removal import remove_tree
-from ytf.errors import NotFoundError
+from ytf.specs.names import JobId
 
 _PREFIX = "ytf-client-"
 
 
 @contextlib.contextmanager
-def client_directory(staging: Path) -> Iterator[Path]:
+def client_directory(job: JobId, staging: Path | None) -> Iterator[Path]:
     """A new directory whose path is one word for a shell, for as long as one needs it.
 
-    It lies in the job's staging directory, and goes with the job; where that
-    has spaces or the like in its path, among the machine's temporary files.
-    Raises ``NotFoundError`` if the job is over.
+    It lies in the job's staging directory, and goes with the job; where there
+    is none on this machine, or it has spaces or the like in its path, among the
+    machine's temporary files. Raises ``NotFoundError`` if the job is over.
     """
-    parent = _within(staging)
-    is_word = shlex.quote(str(parent)) == str(parent)
+    within = None if staging is None else _within(staging)
+    if within is not None and not _is_word(within):
+        within = None
+    parent = within or _temporary()
     with contextlib.ExitStack() as stack:
         directory = None
-        with writing(parent), running(staging.name):
-            if is_word:
-                parent.mkdir(mode=0o700, exist_ok=True)
+        with writing(parent), running(job):
+            if within is not None:
+                within.mkdir(mode=0o700, exist_ok=True)
             while directory is None:
-                directory = _locked_directory(parent if is_word else _temporary(), stack)
+                directory = _locked_directory(parent, stack)
         try:
             yield directory
         finally:
@@ -44,14 +47,12 @@ def client_directory(staging: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def running(job: str) -> Iterator[None]:
+def running(job: JobId) -> Iterator[None]:
     """Turn the absence of a job's files into a ``NotFoundError``."""
     try:
         yield
     except FileNotFoundError as exc:
-        raise NotFoundError(
-            f"job {job} does not run any more", hint=f"`ytf status {job}` tells how it ended"
-        ) from exc
+        raise over(job) from exc
 
 
 def sweep_clients(staging: Path) -> None:
@@ -66,6 +67,10 @@ def sweep_temporary() -> None:
 
 def _within(staging: Path) -> Path:
     return staging / "clients"
+
+
+def _is_word(path: Path) -> bool:
+    return shlex.quote(str(path)) == str(path)
 
 
 def _temporary() -> Path:

@@ -176,6 +176,9 @@ class LocalContainers:
         self._events.put_nowait(ContainerCompleted(container=container, cause=Cause.RELEASED))
         self._free(container)
 
+    def progress(self, share: float) -> None:
+        """Nothing to do: who looks at a local job asks its master."""
+
     def supply(self) -> str:
         """What this machine still grants."""
         if self._memory_mb is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ytf.backends.api import LogLine
+from ytf.backends.api import Access, LogLine, MasterAddress, over
 from ytf.backends.local import processes
 from ytf.backends.local.burial import (
     MASTER,
@@ -19,7 +19,7 @@ from ytf.backends.local.burial import (
     node_identity,
     node_is_alive,
 )
-from ytf.backends.local.calls import call, find_master
+from ytf.backends.local.calls import NoMasterError, call, find_master
 from ytf.backends.local.ending import end_without_master
 from ytf.backends.local.home import Home
 from ytf.backends.local.logs import read_logs
@@ -31,6 +31,7 @@ from ytf.errors import (
     RefusedError,
     UnreachableError,
 )
+from ytf.specs import codec
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.names import JobId, TaskId, task_id
 from ytf.specs.status import JobEvent, JobRecord, JobStatus
@@ -154,6 +155,27 @@ class LocalJob:
                     raise NotFoundError(f"{self.job} has no task {task}", hint=hint)
         is_over = self._logs_are_complete if follow else lambda: True
         return read_logs(self._home.logs(self.job), tasks, is_over=is_over)
+
+    def access(self) -> Access:
+        """The way into the running job: through its files, which only its owner can read."""
+        try:
+            return Access(
+                job=self.job,
+                spec=codec.from_json((self._staging / "spec.json").read_bytes()),
+                secret=(self._staging / "secret").read_bytes(),
+                find_master=self._find_master,
+                folder=self._staging,
+            )
+        except FileNotFoundError as exc:
+            raise over(self.job) from exc
+
+    def _find_master(self) -> MasterAddress | None:
+        if self._is_recorded() or not self._staging.exists():
+            raise over(self.job)
+        try:
+            return find_master(self._staging)
+        except NoMasterError:
+            return None
 
     # -- finding someone who answers ------------------------------------------------
 

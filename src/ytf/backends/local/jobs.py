@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ytf.backends.api import KEEP_S, Rubbish, Tell, silent
 from ytf.backends.local.burial import MASTER
 from ytf.backends.local.handle import LocalJob
 from ytf.backends.local.home import Home, is_job_id
@@ -42,7 +43,7 @@ class LocalJobs:
         self.home.check()
         self._master = master
 
-    def submit(self, plan: Plan) -> LocalJob:
+    def submit(self, plan: Plan, tell: Tell = silent) -> LocalJob:
         """Stage and start a job; returns once its master has accepted it."""
         # Not needed to look at jobs, and it takes its time to load.
         from ytf.backends.local.submission import submit
@@ -64,11 +65,18 @@ class LocalJobs:
             )
         return LocalJob(self.home, job, master=self._master)
 
-    def sweep(self) -> list[JobId]:
-        """Bury or remove what dead jobs left; answers which jobs were buried."""
+    def collect(self, *, keep_s: float, dryrun: bool = False, verify: bool = False) -> Rubbish:
+        """Bury or remove what dead jobs left, and old records with their logs."""
         from ytf.backends.local.sweep import sweep
 
-        return sweep(self.home, master=self._master)
+        return sweep(self.home, keep_s=keep_s, dryrun=dryrun, master=self._master)
+
+    def sweep(self, *, keep_s: float = KEEP_S) -> list[JobId]:
+        """The same for commands that have something else to do; answers which jobs were buried."""
+        from ytf.backends.local.sweep import DEAD
+
+        done = self.collect(keep_s=keep_s)
+        return [JobId(os.path.basename(each.where)) for each in done if each.what == DEAD]
 
     def _ids(self) -> list[str]:
         names = {*_names(self.home.jobs), *_names(self.home.history)}

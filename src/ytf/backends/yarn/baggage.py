@@ -5,32 +5,60 @@ from __future__ import annotations
 import msgspec
 
 from ytf.hadoop.yarn.launch import FileType, LocalFile, Visibility
+from ytf.packaging.layers import Layer
 from ytf.packaging.store import StoredLayer
 from ytf.packaging.store import Visibility as LayerVisibility
 from ytf.storage.files import Files, FileStatus
 
-STARTER_SCRIPT = "ytf_starter.sh"
-MASTER_SCRIPT = "ytf_master.sh"
-
 Baggage = dict[str, LocalFile]
 """By the name a file gets in the container's working directory."""
 
-_DECODER = msgspec.json.Decoder(Baggage)
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command runs on, put together by its starter (``starter/assembly.py``).
+
+    ``manifest`` is the name of a file, ``layers`` says in which directory each
+    layer is unpacked; ``files`` brings them along.
+    """
+
+    manifest: str
+    layers: dict[str, str]
+    files: Baggage
 
 
-def encode(baggage: Baggage) -> bytes:
+class StarterBaggage(msgspec.Struct, frozen=True, kw_only=True):
+    """What starters bring: all of them ``files``, those of a group its environment as well.
+
+    ``script`` is what starts them.
+    """
+
+    script: str
+    files: Baggage
+    environments: dict[str, Environment] = {}
+    """By group; a group that is not in it uses what the node has."""
+
+    def of_group(self, group: str) -> Baggage:
+        """Everything that a starter of a group brings."""
+        own = self.environments.get(group)
+        return self.files if own is None else {**self.files, **own.files}
+
+
+_DECODER = msgspec.json.Decoder(StarterBaggage)
+
+
+def encode(baggage: StarterBaggage) -> bytes:
     """As it is staged, for the master to read."""
     return msgspec.json.encode(baggage)
 
 
-def decode(data: bytes) -> Baggage:
+def decode(data: bytes) -> StarterBaggage:
     """As it was staged."""
     return _DECODER.decode(data)
 
 
-def layer_name(stored: StoredLayer) -> str:
+def layer_name(layer: Layer) -> str:
     """The directory into which a node unpacks a layer."""
-    return f"ytf_layer_{stored.layer.digest[:16]}"
+    return f"ytf_layer_{layer.digest[:16]}"
 
 
 def of_layer(files: Files, stored: StoredLayer) -> LocalFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ytf.backends.yarn.fetching import explain
 from ytf.hadoop.yarn.exits import ExitStatus, describe_exit
 from ytf.hadoop.yarn.records import ContainerStatus
 from ytf.master.events import Cause, ContainerCompleted
@@ -56,4 +57,8 @@ def _said(status: ContainerStatus) -> str:
     lines = [line.strip() for line in status.diagnostics.splitlines() if line.strip()]
     first = lines[0] if lines else ""
     meaning = describe_exit(status.exit_status)
+    if status.exit_status == ExitStatus.INVALID:
+        # Of one that has completed, it says that it never ran (``ContainerImpl``).
+        meaning = "its node could not prepare it"
+        first = explain(status.diagnostics) or first
     return f"{meaning} ({first})" if first and first != meaning else meaning

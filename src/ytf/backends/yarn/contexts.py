@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ytf.backends.api import Launch
-from ytf.backends.yarn.baggage import MASTER_SCRIPT, STARTER_SCRIPT, Baggage
+from ytf.backends.yarn.baggage import Baggage, StarterBaggage
 from ytf.hadoop.security.credentials import Credentials
 from ytf.hadoop.security.login import USER_VARIABLE
 from ytf.hadoop.security.tokens import MASTER_TOKEN
-from ytf.hadoop.yarn.launch import LaunchContext
+from ytf.hadoop.yarn.launch import Access, LaunchContext
 from ytf.specs.names import group_of, index_of
-from ytf.starter.container import LAUNCH, SECRET_ALIAS
+from ytf.starter.container import LAUNCH, SCRIPT, SECRET_ALIAS
 
 SECRET = SECRET_ALIAS.decode()
 """Under which the job's secret is in the credentials of its containers."""
@@ -26,33 +26,45 @@ class Contexts:
 
     user: str
     secure: bool
-    baggage: Baggage
     credentials: Credentials
+    access: Access = field(default_factory=Access)
+    """Who else may look at the job or change it: nodes ask it of the containers they start."""
 
-    def master(self, staging: str) -> LaunchContext:
+    def master(self, staging: str, script: str, baggage: Baggage) -> LaunchContext:
         """For the master of the job staged at a URL."""
+        arguments = f"--backend yarn --staging {shlex.quote(staging)}"
         return LaunchContext(
-            command=_command(MASTER_SCRIPT, f"--backend yarn --staging {shlex.quote(staging)}", ""),
-            environment=self._user(),
-            files=self.baggage,
+            command=_command("ytf_master.sh", arguments, ""),
+            environment={**self._user(), SCRIPT: _packed(script)},
+            files=baggage,
             credentials=self.credentials,
+            access=self.access,
         )
 
-    def starter(self, launch: Launch) -> LaunchContext:
+    def starter(self, launch: Launch, baggage: StarterBaggage) -> LaunchContext:
         """For one starter."""
-        log_prefix = f"{group_of(launch.task)}-{index_of(launch.task)}"
+        group = group_of(launch.task)
+        starter: dict[str, object] = {
+            **launch.starter,
+            "log_prefix": f"{group}-{index_of(launch.task)}",
+        }
+        environment = baggage.environments.get(group)
+        if environment is not None:
+            starter["environment"] = {
+                "manifest": environment.manifest,
+                "layers": environment.layers,
+            }
         told = {
             "env": launch.env,
             "defaults": {**self._user(), **launch.defaults},
-            "starter": {**launch.starter, "log_prefix": log_prefix},
+            "starter": starter,
         }
-        # Nodes paste values into a shell script as they are.
-        packed = base64.b64encode(json.dumps(told).encode()).decode()
         return LaunchContext(
-            command=_command(STARTER_SCRIPT, "", "starter."),
-            environment={LAUNCH: packed},
-            files=self.baggage,
+            command=_command("ytf_starter.sh", "", "starter."),
+            environment={LAUNCH: _packed(json.dumps(told)), SCRIPT: _packed(baggage.script)},
+            files=baggage.of_group(group),
             credentials=self.credentials.without_kind(MASTER_TOKEN),
+            access=self.access,
         )
 
     def _user(self) -> dict[str, str]:
@@ -60,6 +72,18 @@ class Contexts:
         return {} if self.secure else {USER_VARIABLE: self.user}
 
 
+def _packed(text: str) -> str:
+    """As a variable can carry it: nodes paste values into a shell script as they are."""
+    return base64.b64encode(text.encode()).decode()
+
+
 def _command(script: str, arguments: str, prefix: str) -> str:
+    """Runs the script in ``YTF_SCRIPT``.
+
+    Were it a file of the job, nodes would have to fetch it for each job anew,
+    while all else that containers of most jobs bring is in their caches.
+    """
     logs = f"1><LOG_DIR>/{prefix}stdout 2><LOG_DIR>/{prefix}stderr"
-    return " ".join(part for part in ("exec sh", script, arguments, logs) if part)
+    unpack = f"echo ${SCRIPT} | base64 -d >{script}"
+    run = " ".join(part for part in ("exec sh", script, arguments, logs) if part)
+    return f"{unpack} && {run}"

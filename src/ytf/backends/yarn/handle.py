@@ -10,20 +10,29 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ytf.backends.api import LogLine
+from ytf.backends.api import Access, LogLine, MasterAddress, over
 from ytf.backends.yarn.asking import ResourceManager
+from ytf.backends.yarn.burial import bury
 from ytf.backends.yarn.home import JobHome, YarnHome
+from ytf.backends.yarn.kinds import resource_of
 from ytf.backends.yarn.logs import read_logs
 from ytf.backends.yarn.reports import is_between_masters, master_url, status_of, tracking_url
-from ytf.errors import InternalError, NotFoundError, OutcomeUnknownError, UnreachableError
+from ytf.backends.yarn.waiting import why_waiting
+from ytf.errors import (
+    InternalError,
+    NotFoundError,
+    OutcomeUnknownError,
+    RefusedError,
+    UnreachableError,
+)
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.ids import ApplicationId
-from ytf.hadoop.yarn.records import ApplicationReport, LogStatus
+from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState, LogStatus, NodeState
 from ytf.specs import codec
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import JobSpec
 from ytf.specs.names import JobId, TaskId, task_id
-from ytf.specs.status import JobEvent, JobRecord, JobStatus
+from ytf.specs.status import JobEvent, JobRecord, JobState, JobStatus
 from ytf.starter.auth import Signer
 from ytf.starter.http import Answer, Channel, ChannelError
 from ytf.storage.hdfs import HdfsFiles
@@ -32,6 +41,8 @@ _PATIENCE_S = 30.0
 """How long a job may be without a master before a client gives up."""
 _KILL_PATIENCE_S = 5.0
 _RETRY_S = 0.1
+_QUEUE_LOOK_S = 0.25
+"""Between two looks at a job that has no master: each is several questions to the cluster."""
 _CALL_S = 10.0
 """How long a master may take to answer."""
 _TIDY_S = 10.0
@@ -54,9 +65,10 @@ class YarnJob:
 
     While the job runs its master answers, to whoever can read the job's secret
     in its staging directory; a master that is being started again is waited
-    for. A job that YARN ended without its master, as ``yarn application -kill``
-    does, is recorded by the first of its owner's commands that sees it so. Not
-    for several threads.
+    for. Everybody else is told what YARN knows, as far as YARN lets them. A job
+    that YARN ended without its master, as ``yarn application -kill`` does, is
+    recorded by the first of its owner's commands that sees it so. Not for
+    several threads.
     """
 
     def __init__(self, rm: ResourceManager, files: HdfsFiles, job: JobId) -> None:
@@ -67,11 +79,12 @@ class YarnJob:
         self._owner = rm.user
         self._page: str | None = None
         self._secret: bytes | None = None
+        self._closed: bool | None = None
         self._told: tuple[str, _Told] | None = None
 
     def exists(self) -> bool:
         """Whether YARN, or a record, knows of it."""
-        return self._report() is not None or self._home().record() is not None
+        return self._report() is not None or self._record() is not None
 
     def status(self) -> JobStatus:
         """How the job and its tasks are now."""
@@ -94,13 +107,15 @@ class YarnJob:
                 return now
             if now != known or time.monotonic() >= deadline:
                 return now
-            time.sleep(min(_RETRY_S, max(0.0, deadline - time.monotonic())))
+            pause_s = _QUEUE_LOOK_S if now.state is JobState.SUBMITTED else _RETRY_S
+            time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
 
     def cluster_spec(self) -> ClusterSpec | None:
         """Who is where, once everyone is known."""
         answer = self._ask("GET", "/client/v1/cluster")
         if answer is None:
-            record = self._home().record()
+            record = self._record()
+            self._refuse_if_closed("the cluster spec")
             kept = None if record is None else record.cluster_spec
             return None if kept is None else msgspec.convert(kept, ClusterSpec)
         if answer.status == 404:
@@ -111,7 +126,8 @@ class YarnJob:
         """The job's story so far; empty before its master is up."""
         answer = self._ask("GET", "/client/v1/events")
         if answer is None:
-            record = self._home().record()
+            record = self._record()
+            self._refuse_if_closed("the story")
             return [] if record is None else list(record.events)
         return msgspec.json.decode(answer.body, type=list[JobEvent])
 
@@ -145,13 +161,33 @@ class YarnJob:
 
         Raises ``NotFoundError`` for a task the job does not have.
         """
-        has = [task_id(task.group, task.index) for task in self.status().tasks]
+        status = self.status()
+        if not status.state.is_final:
+            # Gathered logs have permissions of their own, which HDFS looks after.
+            self._refuse_if_closed("the tasks' output")
+        has = [task_id(task.group, task.index) for task in status.tasks]
         for task in tasks:
             if has and task not in has:
                 near = difflib.get_close_matches(task, has, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(has[:8])}"
                 raise NotFoundError(f"{self.job} has no task {task}", hint=hint)
         return read_logs(self, tasks, follow=follow)
+
+    def access(self) -> Access:
+        """The way into the running job, for whoever can read what is staged of it."""
+        report = self._report()
+        if report is None or report.state.ended:
+            raise over(self.job)
+        if self._is_closed():
+            raise RefusedError(f"only {self._owner}, whose job {self.job} is, can take part in it")
+        try:
+            spec = codec.from_json(self._home().read("spec.json"))
+            secret = self._home().read("secret")
+        except FileNotFoundError as exc:
+            raise over(self.job) from exc
+        return Access(
+            job=self.job, spec=spec, secret=secret, find_master=self._find_master, folder=None
+        )
 
     # -- for the log reader -----------------------------------------------------------
 
@@ -190,8 +226,41 @@ class YarnJob:
         self._owner, self._page = report.user, tracking_url(report)
         return report
 
+    def _find_master(self) -> MasterAddress | None:
+        """The master that answers now. For any thread, so it keeps nothing."""
+        try:
+            report = self._rm.ask(lambda rm: rm.report(self._id))
+        except ApplicationNotFoundError as exc:
+            raise over(self.job) from exc
+        if report.state.ended:
+            raise over(self.job)
+        url = master_url(report)
+        if url is None or report.attempt is None:
+            return None
+        return MasterAddress(url, report.attempt.number)
+
     def _home(self) -> JobHome:
         return YarnHome.of(self._files, self._rm.conf, self._owner).job(self.job)
+
+    def _is_closed(self) -> bool:
+        """Whether it is somebody else's, who lets us see nothing of it."""
+        if self._owner == self._rm.user:
+            return False
+        if self._closed is None:
+            theirs = YarnHome.of(self._files, self._rm.conf, self._owner)
+            self._closed = not theirs.is_open()
+        return self._closed
+
+    def _record(self) -> JobRecord | None:
+        """The record, if there is one and we may read it."""
+        return None if self._is_closed() else self._home().record()
+
+    def _refuse_if_closed(self, what: str) -> None:
+        if self._is_closed():
+            raise RefusedError(
+                f"{what} of {self.job} is for {self._owner} alone to see",
+                hint=f"`ytf status {self.job}` tells what YARN tells everyone",
+            )
 
     def _ask(
         self, method: str, path: str, body: bytes = b"", patience_s: float = _PATIENCE_S
@@ -205,7 +274,7 @@ class YarnJob:
         while True:
             report = self._report()
             url, secret = self._way_in(report)
-            is_waiting = report is not None and is_between_masters(report)
+            is_waiting = self._awaits_master(report)
             if not is_waiting and (url is None or secret is None):
                 return None
             try:
@@ -229,12 +298,25 @@ class YarnJob:
             time.sleep(_RETRY_S)
 
     def _known_secret(self) -> bytes | None:
-        if self._secret is None:
+        if self._secret is None and not self._is_closed():
             try:
                 self._secret = self._home().read("secret")
-            except (FileNotFoundError, PermissionError):
+            except FileNotFoundError:
                 return None
         return self._secret
+
+    def _awaits_master(self, report: ApplicationReport | None) -> bool:
+        """Whether there was a master, and one will be heard of again.
+
+        It died; or it lives and has not registered yet with a ResourceManager
+        that took over, which YARN's report does not tell from a job's beginning.
+        """
+        if report is None or report.state.ended or report.state is ApplicationState.RUNNING:
+            return False
+        # To whoever may not know its secret no master speaks.
+        if self._is_closed():
+            return False
+        return is_between_masters(report) or self._home().has_begun()
 
     def _way_in(self, report: ApplicationReport | None) -> tuple[str | None, bytes | None]:
         """Where the master is, if there is one, and the secret, if we may know it."""
@@ -257,48 +339,36 @@ class YarnJob:
             return channel.call(method, path, body, timeout_s)
 
     def _status_without_master(self, report: ApplicationReport | None) -> JobStatus:
-        record = self._home().record()
+        record = self._record()
         if record is not None:
             return self._with_page(record.status)
         if report is None:
             raise NotFoundError(
                 f"there is no job {self.job} (any more)", hint="ytf list shows those there are"
             )
-        status = status_of(report, self._spec())
+        spec = None if self._is_closed() else self._home().spec()
+        status = status_of(report, spec, self._why_waiting(report, spec))
+        if self._is_closed():
+            return _as_others_see(status)
         if report.state.ended and self._owner == self._rm.user:
-            self._bury(status)
+            bury(self._home(), status, spec)
         return status
 
-    def _bury(self, status: JobStatus) -> None:
-        """Record a job of ours that YARN ended without its master, and remove what it left."""
-        spec = self._spec()
-        ended = JobEvent(
-            at=status.finished or time.time(), event="JobFinished", text=status.diagnostics
+    def _why_waiting(self, report: ApplicationReport, spec: JobSpec | None) -> str:
+        master = None if spec is None else resource_of(spec.master.resources)
+        return why_waiting(
+            report, master, lambda: self._rm.ask(lambda rm: rm.nodes(NodeState.RUNNING))
         )
-        record = JobRecord(
-            status=status,
-            spec={} if spec is None else codec.to_dict(spec),
-            cluster_spec=None,
-            events=(ended,),
-        )
-        self._home().keep(record)
-        self._home().remove_staging()
 
     def _with_page(self, status: JobStatus) -> JobStatus:
         """With the way through the ResourceManager's proxy, which a master does not know."""
         return msgspec.structs.replace(status, tracking_url=self._page)
 
-    def _spec(self) -> JobSpec | None:
-        try:
-            return codec.from_json(self._home().read("spec.json"))
-        except (FileNotFoundError, PermissionError):
-            return None
-
     def _next_status(self, known: JobStatus | None, deadline: float) -> JobStatus:
         """What the master tells when there is news or its hold time is over."""
         report = self._report()
         url, secret = self._way_in(report)
-        is_waiting = report is not None and is_between_masters(report)
+        is_waiting = self._awaits_master(report)
         if not is_waiting and (url is None or secret is None):
             return self._status_without_master(report)
         version = 0
@@ -331,3 +401,10 @@ class YarnJob:
             time.sleep(_RETRY_S)
         if self._owner == self._rm.user:
             self._home().remove_staging()
+
+
+def _as_others_see(status: JobStatus) -> JobStatus:
+    """What YARN tells, with a word on why it is so little."""
+    note = f"Only {status.user} can see its tasks; this is what YARN tells everyone."
+    said = f"{status.diagnostics}\n{note}" if status.diagnostics else note
+    return msgspec.structs.replace(status, diagnostics=said)

@@ -4,7 +4,7 @@
 
     layers/                       the layer store
     jobs/<application id>/        staging: goes with the job, its owner's alone
-        spec.json job.json secret baggage.json journal/ files/ *.sh
+        submitter.json spec.json job.json secret baggage.json journal/ files/ *.sh
     history/<application id>/     what stays: record.json
 """
 
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import msgspec
 
 from ytf.hadoop.conf import Configuration
+from ytf.specs import codec
+from ytf.specs.job import JobSpec
 from ytf.specs.names import JobId
 from ytf.specs.status import JobRecord
 from ytf.storage.files import Files
@@ -41,6 +43,19 @@ class YarnHome:
         self.files.mkdir(self.root, _OPEN)
         for name in ("jobs", "history"):
             self.files.mkdir(f"{self.root}/{name}", _CLOSED)
+
+    def is_open(self) -> bool:
+        """Whether we may look at the jobs in it.
+
+        HDFS says of a file that is not there just that, also where we may not look.
+        """
+        try:
+            self.files.list(f"{self.root}/jobs")
+        except PermissionError:
+            return False
+        except FileNotFoundError:
+            return True
+        return True
 
     @property
     def layers(self) -> str:
@@ -69,6 +84,25 @@ class JobHome:
     def read(self, name: str) -> bytes:
         """A staged file, or ``FileNotFoundError``."""
         return b"".join(self.files.read(f"{self.staging}/{name}"))
+
+    @property
+    def journal(self) -> str:
+        """Where the masters' journal is."""
+        return f"{self.staging}/journal"
+
+    def spec(self) -> JobSpec | None:
+        """What was submitted, if that is still (or already) staged."""
+        try:
+            return codec.from_json(self.read("spec.json"))
+        except FileNotFoundError:
+            return None
+
+    def has_begun(self) -> bool:
+        """Whether a master has ever been there, as far as we may look."""
+        try:
+            return bool(self.files.list(self.journal))
+        except (FileNotFoundError, PermissionError):
+            return False
 
     def record(self) -> JobRecord | None:
         """The record, once the job is over."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ytf.backends.api import Rubbish, Tell, silent
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.handle import YarnJob
 from ytf.backends.yarn.home import YarnHome
@@ -36,13 +37,13 @@ class YarnJobs:
             )
         self._files = HdfsFiles.open(url, self._conf)
 
-    def submit(self, plan: Plan) -> YarnJob:
+    def submit(self, plan: Plan, tell: Tell = silent) -> YarnJob:
         """Stage and submit a job; returns once its queue has accepted it."""
         # Not needed to look at jobs, and it takes its time to load.
         from ytf.backends.yarn.submission import submit
 
         home = YarnHome.of(self._files, self._conf, self._rm.user)
-        return YarnJob(self._rm, self._files, submit(self._rm, home, plan))
+        return YarnJob(self._rm, self._files, submit(self._rm, home, plan, tell))
 
     def open(self, job: JobId) -> YarnJob:
         """Find a job again, or raise ``NotFoundError``."""
@@ -60,6 +61,21 @@ class YarnJobs:
                 hint="ytf list shows those there are; is HADOOP_CONF_DIR that of its cluster?",
             )
         return found
+
+    def collect(self, *, keep_s: float, dryrun: bool = False, verify: bool = False) -> Rubbish:
+        """Remove our leftovers in HDFS, and packed layers here that nobody has used for long."""
+        from ytf.backends.local.home import Home
+        from ytf.backends.yarn.sweep import Sweep
+        from ytf.packaging.cache import LayerCache
+
+        return Sweep(
+            rm=self._rm,
+            home=YarnHome.of(self._files, self._conf, self._rm.user),
+            cache=LayerCache(Home.of().root / "layers"),
+            keep_s=keep_s,
+            dryrun=dryrun,
+            verify=verify,
+        ).run()
 
     # Last, as its name hides the type of the same name from what follows in the class.
     def list(self) -> list[JobSummary]:

@@ -13,16 +13,18 @@ from ytf.backends.yarn import baggage
 from ytf.backends.yarn.containers import YarnContainers
 from ytf.backends.yarn.contexts import SECRET, Contexts
 from ytf.backends.yarn.home import JobHome
+from ytf.backends.yarn.kinds import access_of, kinds_of
+from ytf.backends.yarn.nodes import name_of
+from ytf.backends.yarn.proxy import ProxyAccess
 from ytf.errors import SettingsError, YtfError
 from ytf.hadoop.conf import FILES, Configuration
 from ytf.hadoop.security.credentials import Credentials, read_token_file
 from ytf.hadoop.yarn.client import ClientProtocol
-from ytf.hadoop.yarn.ids import NodeId
 from ytf.hadoop.yarn.master import MasterProtocol, attempt_of, master_token
 from ytf.hadoop.yarn.records import NodeReport, NodeState
+from ytf.master.info import JobInfo
 from ytf.master.premises import Premises
 from ytf.master.service import log
-from ytf.master.view import JobInfo
 from ytf.specs import codec
 from ytf.storage.hdfs import HdfsBlobs, HdfsFiles, path_of
 
@@ -37,29 +39,29 @@ async def premises(staging: str, environ: Mapping[str, str] = os.environ) -> Pre
     token = master_token(credentials)
     files = HdfsFiles.open(staging, conf)
     home = JobHome.at(files, path_of(staging))
-    nodes, spec, about, brought = await asyncio.gather(
+    nodes, staged, about, brought = await asyncio.gather(
         _nodes(conf),
         asyncio.to_thread(home.read, "spec.json"),
         asyncio.to_thread(home.read, "job.json"),
         asyncio.to_thread(home.read, "baggage.json"),
     )
+    spec = codec.from_json(staged)
     info = msgspec.json.decode(about, type=JobInfo)
     contexts = Contexts(
-        user=info.user,
-        secure=conf.secure,
-        baggage=baggage.decode(brought),
-        credentials=credentials,
+        user=info.user, secure=conf.secure, credentials=credentials, access=access_of(spec)
     )
+    luggage = baggage.decode(brought)
     backend = YarnContainers(
         MasterProtocol.from_conf(conf, token),
         user=info.user,
+        kinds=kinds_of(spec),
         nodes=nodes,
-        names=_names(conf, nodes),
-        make_context=contexts.starter,
+        name_of=name_of(conf),
+        make_context=lambda launch: contexts.starter(launch, luggage),
         home=home,
     )
     return Premises(
-        spec=codec.from_json(spec),
+        spec=spec,
         info=info,
         secret=_secret(credentials),
         attempt=attempt_of(token).number,
@@ -68,6 +70,7 @@ async def premises(staging: str, environ: Mapping[str, str] = os.environ) -> Pre
         interface="0.0.0.0",
         host=_host(environ),
         backend=backend,
+        access=ProxyAccess(conf, job=info.id, owner=info.user, viewers=spec.acl_view or ""),
     )
 
 
@@ -89,12 +92,6 @@ async def _nodes(conf: Configuration) -> Sequence[NodeReport]:
         except (YtfError, asyncio.TimeoutError) as error:
             log(f"the nodes of the cluster are not known, so none is asked for by name: {error}")
             return ()
-
-
-def _names(conf: Configuration, nodes: Sequence[NodeReport]) -> dict[NodeId, str]:
-    """What the scheduler calls each node (``SchedulerNode.getNodeName``)."""
-    with_port = conf.get_bool("yarn.scheduler.include-port-in-node-name", False)
-    return {each.node: str(each.node) if with_port else each.node.host for each in nodes}
 
 
 def _secret(credentials: Credentials) -> bytes:

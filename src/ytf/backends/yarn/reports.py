@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ytf.backends.yarn.fetching import in_words
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
 from ytf.hadoop.yarn.records import FinalStatus as YarnFinalStatus
 from ytf.specs.job import JobSpec
@@ -50,8 +51,11 @@ def state_of(report: ApplicationReport) -> JobState:
     return JobState.RUNNING if running else JobState.SUBMITTED
 
 
-def status_of(report: ApplicationReport, spec: JobSpec | None) -> JobStatus:
-    """A job's status without its master; the tasks as they were asked for, if that is known."""
+def status_of(report: ApplicationReport, spec: JobSpec | None, waiting: str = "") -> JobStatus:
+    """A job's status without its master; the tasks as they were asked for, if that is known.
+
+    ``waiting`` is why it has none yet.
+    """
     state = state_of(report)
     task_state = TaskState.LOST if state.is_final else TaskState.PENDING
     tasks = () if spec is None else spec.tasks()
@@ -63,7 +67,7 @@ def status_of(report: ApplicationReport, spec: JobSpec | None) -> JobStatus:
         backend="yarn",
         state=state,
         final_status=FinalStatus(state.value) if state.is_final else None,
-        diagnostics=report.diagnostics.strip(),
+        diagnostics=in_words(report.diagnostics) if state.is_final else waiting,
         started=_seconds(report.started_ms),
         finished=_seconds(report.finished_ms),
         tracking_url=tracking_url(report),

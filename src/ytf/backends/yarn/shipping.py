@@ -1,4 +1,4 @@
-"""Bringing to HDFS what containers need: ytf's runtime once, the job's own files each time."""
+"""Bringing to HDFS what containers need: layers once, the job's own files each time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from ytf.backends.api import Tell
 from ytf.backends.yarn import baggage
-from ytf.backends.yarn.baggage import MASTER_SCRIPT, STARTER_SCRIPT, Baggage
+from ytf.backends.yarn.baggage import Baggage, Environment, StarterBaggage
 from ytf.backends.yarn.home import JobHome, YarnHome
+from ytf.backends.yarn.uploading import Uploading
 from ytf.errors import SpecError
 from ytf.hadoop.conf import FILES, Configuration
 from ytf.hadoop.yarn.launch import FileType, LocalFile
@@ -20,12 +22,15 @@ from ytf.packaging import installation
 from ytf.packaging.archives import SUFFIX, pack
 from ytf.packaging.cache import LayerCache
 from ytf.packaging.launching import Places, module_script, starter_script
-from ytf.packaging.runtime import Runtime, runtime
-from ytf.packaging.store import LayerStore, StoredLayer
+from ytf.packaging.shipping import Shipment, ShippedEnvironment, ShippedRuntime
+from ytf.packaging.store import LayerStore
 from ytf.packaging.walking import walk
+from ytf.specs.job import JobSpec
+from ytf.specs.urls import is_url
+from ytf.storage.hdfs import HdfsFiles, path_of
 
 if TYPE_CHECKING:
-    from ytf.client.plan import Upload
+    from ytf.client.plan import Plan, Upload
 
 _AT_ONCE = 8
 _CHUNK = 1 << 20
@@ -35,10 +40,11 @@ _UNSAFE = set('"$`\\\n')
 
 @dataclass(frozen=True)
 class Shipped:
-    """What is in HDFS now, by who brings it along."""
+    """What is in HDFS now, by who brings it along, and the script that starts the master."""
 
     master: Baggage
-    starter: Baggage
+    master_script: str
+    starter: StarterBaggage
 
 
 def ship(
@@ -47,49 +53,92 @@ def ship(
     cache: LayerCache,
     conf: Configuration,
     owner: str,
-    uploads: tuple[Upload, ...],
+    plan: Plan,
+    tell: Tell,
 ) -> Shipped:
-    """Have the runtime in the layer store, and all else in the job's staging directory."""
-    for upload in uploads:
+    """Have all layers in the layer store, and all else in the job's staging directory."""
+    for upload in plan.uploads:
         check_name(upload.name)
-    made = runtime(installation.current())
-    contents = {cache.describe(content).digest: content for content in made.contents}
-    layers = [cache.describe(content) for content in made.contents]
+    shipment = Shipment(cache)
+    runtime = shipment.add_runtime(
+        installation.current(), with_interpreter=plan.spec.python is None
+    )
+    shipped = _environments(shipment, plan.spec)
     store = LayerStore(home.files, home.layers, owner)
-    store.use(PurePosixPath(job_home.staging).name, layers)
-    stored = store.ensure(layers, lambda layer: cache.archive(contents[layer.digest]))
-    common = {baggage.layer_name(each): baggage.of_layer(home.files, each) for each in stored}
-    places = _places(made, stored)
-    texts = {
-        STARTER_SCRIPT: starter_script(places, made.interpreter),
-        MASTER_SCRIPT: module_script("ytf.master", places, made.interpreter),
+    store.use(PurePosixPath(job_home.staging).name, shipment.layers)
+    uploading = Uploading(tell)
+    stored = store.ensure(shipment.layers, uploading.packing(shipment.archive), uploading.progress)
+    uploading.done()
+    layers = {
+        each.layer.digest: (baggage.layer_name(each.layer), baggage.of_layer(home.files, each))
+        for each in stored
     }
-    settings = _conf_files(conf)
+    common = dict(layers[layer.digest] for layer in runtime.layers)
+    places = _places(runtime, plan.spec.python)
+    interpreter = runtime.made_of.interpreter
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        scripts = {
-            name: pool.submit(_stage, job_home, name, [text.encode()])
-            for name, text in texts.items()
+        confs = {
+            name: pool.submit(_stage, job_home, name, _pieces(path))
+            for name, path in _conf_files(conf)
         }
-        confs = {name: pool.submit(_stage, job_home, name, _pieces(p)) for name, p in settings}
-        numbered = enumerate(uploads)
-        files = {each.name: pool.submit(_upload, job_home, n, each) for n, each in numbered}
-    starter = {name: done.result() for name, done in files.items()}
-    starter |= common | {STARTER_SCRIPT: scripts[STARTER_SCRIPT].result()}
-    master = {name: done.result() for name, done in confs.items()}
-    master |= common | {MASTER_SCRIPT: scripts[MASTER_SCRIPT].result()}
-    return Shipped(master, starter)
+        files = {
+            upload.name: pool.submit(_upload, job_home, conf, number, upload)
+            for number, upload in enumerate(plan.uploads)
+        }
+        manifests = {
+            name: pool.submit(_stage, job_home, name, [environment.manifest.encode()])
+            for name, environment in {_manifest_name(e): e for e in shipped.values()}.items()
+        }
+    environments = {
+        group: _environment(environment, layers, manifests[_manifest_name(environment)].result())
+        for group, environment in shipped.items()
+    }
+    return Shipped(
+        master={name: done.result() for name, done in confs.items()} | common,
+        master_script=module_script("ytf.master", places, interpreter),
+        starter=StarterBaggage(
+            script=starter_script(places, interpreter),
+            files={name: done.result() for name, done in files.items()} | common,
+            environments=environments,
+        ),
+    )
 
 
-def _places(made: Runtime, stored: list[StoredLayer]) -> Places:
-    names = [baggage.layer_name(each) for each in stored]
-    interpreter = "" if made.interpreter is None else names.pop(0)
-    code, *libraries = names
+def _environments(shipment: Shipment, spec: JobSpec) -> dict[str, ShippedEnvironment]:
+    """What each group runs on, of those that bring something."""
+    wanted = {name: group.environment or spec.environment for name, group in spec.groups.items()}
+    added = {
+        path: shipment.add_environment(installation.at(Path(path)))
+        for path in sorted({path for path in wanted.values() if path != "node"})
+    }
+    return {name: added[path] for name, path in wanted.items() if path in added}
+
+
+def _environment(
+    shipped: ShippedEnvironment, layers: dict[str, tuple[str, LocalFile]], manifest: LocalFile
+) -> Environment:
+    own = {layer.digest: layers[layer.digest] for layer in shipped.layers}
+    name = _manifest_name(shipped)
+    return Environment(
+        manifest=name,
+        layers={digest: folder for digest, (folder, _) in own.items()},
+        files={name: manifest, **dict(own.values())},
+    )
+
+
+def _manifest_name(shipped: ShippedEnvironment) -> str:
+    return f"ytf_environment_{shipped.manifest.digest[:16]}.json"
+
+
+def _places(runtime: ShippedRuntime, python: str | None) -> Places:
+    interpreter = runtime.interpreter
     return Places(
-        code=code,
-        libraries=libraries,
-        interpreter=interpreter,
-        packages=made.packages,
-        version=made.version,
+        code=baggage.layer_name(runtime.code),
+        libraries=[baggage.layer_name(layer) for layer in runtime.libraries],
+        interpreter="" if interpreter is None else baggage.layer_name(interpreter),
+        python=python,
+        packages=runtime.made_of.packages,
+        version=runtime.made_of.version,
     )
 
 
@@ -111,8 +160,10 @@ def check_name(name: str) -> None:
         )
 
 
-def _upload(job_home: JobHome, number: int, upload: Upload) -> LocalFile:
+def _upload(job_home: JobHome, conf: Configuration, number: int, upload: Upload) -> LocalFile:
     """A file as it is, a directory as an archive that nodes unpack under its name."""
+    if is_url(upload.source):
+        return _in_hdfs(upload.source, conf)
     source = Path(upload.source)
     if not source.is_dir():
         return _stage(job_home, f"files/{number}/{source.name}", _pieces(source))
@@ -121,6 +172,15 @@ def _upload(job_home: JobHome, number: int, upload: Upload) -> LocalFile:
         return _stage(
             job_home, f"files/{number}/{made.path.name}", _pieces(made.path), FileType.ARCHIVE
         )
+
+
+def _in_hdfs(url: str, conf: Configuration) -> LocalFile:
+    """What is there already, be it a file or a directory: nodes fetch it from where it lies."""
+    files = HdfsFiles.open(url, conf)
+    try:
+        return baggage.of_staged(files, files.stat(path_of(url)))
+    except FileNotFoundError as exc:
+        raise SpecError(f"there is no {url} to ship") from exc
 
 
 def _stage(

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import secrets
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from ytf.backends.api import Tell
 from ytf.backends.local.home import Home
 from ytf.backends.yarn import baggage
 from ytf.backends.yarn.asking import ResourceManager
-from ytf.backends.yarn.capacity import check_capacity
-from ytf.backends.yarn.containers import resource_of
+from ytf.backends.yarn.capacity import admit, refusal
 from ytf.backends.yarn.contexts import SECRET, Contexts
 from ytf.backends.yarn.home import JobHome, YarnHome
+from ytf.backends.yarn.kinds import access_of, resource_of
 from ytf.backends.yarn.reports import TYPE
 from ytf.backends.yarn.shipping import Shipped, ship
+from ytf.backends.yarn.submitter import Submitter
 from ytf.errors import RefusedError, UnreachableError
-from ytf.hadoop.rpc.errors import ApplicationNotFoundError
+from ytf.hadoop.rpc.errors import AccessDeniedError, ApplicationNotFoundError
 from ytf.hadoop.security.credentials import Credentials
 from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
 from ytf.hadoop.yarn.submission import Submission
-from ytf.master.view import JobInfo
+from ytf.master.info import JobInfo
 from ytf.packaging.cache import LayerCache
 from ytf.specs.codec import to_json
 from ytf.specs.names import JobId
@@ -32,50 +35,40 @@ if TYPE_CHECKING:
     from ytf.client.plan import Plan
 
 _ACCEPT_S = 60.0
-_LOOK_S = 0.05
+_LOOK_S = 0.02
 _TAKEN = (ApplicationState.ACCEPTED, ApplicationState.RUNNING, ApplicationState.FINISHED)
 
 
-def submit(rm: ResourceManager, home: YarnHome, plan: Plan) -> JobId:
+def submit(rm: ResourceManager, home: YarnHome, plan: Plan, tell: Tell) -> JobId:
     """Stage a job and submit it; returns once the queue has accepted it.
 
     Whatever stops it half-way (an error, Ctrl-C) leaves neither application nor
     staging directory.
     """
-    _refuse_what_is_not_there(plan)
-    new = check_capacity(rm, plan.spec)
+    new, spec = admit(rm, plan.spec)
+    plan = msgspec.structs.replace(plan, spec=spec)
     job = JobId(str(new))
     home.ensure()
     job_home = home.job(job)
     job_home.files.mkdir(job_home.staging)
     is_submitted = False
     try:
+        Submitter.current(rm.conf).declare(job_home)
         # Shipping needs no look at the cluster, and takes the longest.
         cache = LayerCache(Home.of().root / "layers")
-        shipped = ship(home, job_home, cache, rm.conf, rm.user, plan.uploads)
+        shipped = ship(home, job_home, cache, rm.conf, rm.user, plan, tell)
         submission = _stage(rm, job_home, new, plan, shipped)
         is_submitted = True
-        rm.ask(lambda asked: asked.submit(submission))
-        _wait_until_accepted(rm, submission)
+        _send(rm, submission)
+        taken = _wait_until_accepted(rm, submission)
     except BaseException:
         if is_submitted:
             _withdraw(rm, new)
         job_home.remove_staging()
         raise
+    if spec.priority is not None and taken.priority < spec.priority:
+        tell(f"the cluster lowers the job's priority from {spec.priority} to {taken.priority}")
     return job
-
-
-def _refuse_what_is_not_there(plan: Plan) -> None:
-    if plan.spec.environment != "node":
-        raise RefusedError(
-            "this version ships no environments to YARN",
-            hint="use --env node: the program runs on what the nodes have",
-        )
-    if plan.spec.client:
-        raise RefusedError(
-            "this version runs no clients of jobs on YARN",
-            hint="leave --client out, or use --backend local",
-        )
 
 
 def _stage(
@@ -92,20 +85,31 @@ def _stage(
         "secret": secret,
         "baggage.json": baggage.encode(shipped.starter),
     }
-    for name, data in staged.items():
-        job_home.files.write(f"{job_home.staging}/{name}", [data])
+    # At once: a file of HDFS is mostly a wait for its DataNode's report.
+    with ThreadPoolExecutor(len(staged)) as pool:
+        for done in [
+            pool.submit(job_home.files.write, f"{job_home.staging}/{name}", [data])
+            for name, data in staged.items()
+        ]:
+            done.result()
     contexts = Contexts(
         user=rm.user,
         secure=rm.conf.secure,
-        baggage=shipped.master,
         credentials=Credentials({}, {SECRET: secret}),
+        access=access_of(spec),
     )
     return Submission(
         id=new,
         name=spec.name,
         type=TYPE,
         queue=spec.queue,
-        master=contexts.master(job_home.files.uri(job_home.staging)),
+        master=contexts.master(
+            job_home.files.uri(job_home.staging), shipped.master_script, shipped.master
+        ),
+        priority=spec.priority,
+        tags=spec.tags,
+        node_label=spec.node_label,
+        lifetime_s=spec.timeouts.lifetime_s,
         master_resource=resource_of(spec.master.resources),
         max_attempts=spec.master.max_attempts,
         keep_containers=True,
@@ -113,12 +117,20 @@ def _stage(
     )
 
 
-def _wait_until_accepted(rm: ResourceManager, submission: Submission) -> None:
+def _send(rm: ResourceManager, submission: Submission) -> None:
+    try:
+        rm.ask(lambda asked: asked.submit(submission))
+    except AccessDeniedError as error:
+        may = rm.ask(lambda asked: asked.queues_to_submit_to())
+        raise refusal(str(error), may) from error
+
+
+def _wait_until_accepted(rm: ResourceManager, submission: Submission) -> ApplicationReport:
     deadline = time.monotonic() + _ACCEPT_S
     while True:
         report = _report(rm, submission)
         if report is not None and report.state in _TAKEN:
-            return
+            return report
         if report is not None and report.state.ended:
             raise RefusedError(f"YARN did not take the job: {report.diagnostics.strip()}")
         if time.monotonic() > deadline:

@@ -1,0 +1,70 @@
+"""What a job brings along to nodes that need have nothing: environments, files, a Python."""
+
+from __future__ import annotations
+
+import sys
+import venv
+from pathlib import Path
+
+from tests.yarn.driver import Yarn
+
+WHERE = """
+import pathlib, sys, own
+print("own", own.ANSWER, "prefix", pathlib.Path(sys.prefix).name, "of", sys.version_info[:2])
+print("data", pathlib.Path("data/a file").read_text(), "extra", pathlib.Path("extra").read_text())
+"""
+
+
+def environment(place: Path) -> Path:
+    """A small virtual environment with a package of its own."""
+    venv.create(place, with_pip=False)
+    packages = place / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    (packages / "own.py").write_text("ANSWER = 42\n")
+    return place
+
+
+def test_an_environment_a_script_and_files_from_here_and_from_hdfs(yarn: Yarn) -> None:
+    environment(yarn.work / "my env")
+    (yarn.work / "extra").write_text("from here")
+    folder = f"/data of {yarn.work.name}"
+    yarn.files.mkdir(f"{folder}/input")
+    yarn.files.write(f"{folder}/where.py", [WHERE.encode()])
+    yarn.files.write(f"{folder}/input/a file", [b"from hdfs"])
+    url = f"{yarn.cluster.hdfs_url}{folder}"
+    done = yarn.run(
+        "ytf-submit", "--backend", "yarn", "--wait", "--framework", "none", "-m", "200",
+        "--env", "my env", "-s", f"hdfs://{folder}/where.py",
+        "--files", f"data={url}/input", "--files", "extra", "-i", f"hdfs://{folder}/input",
+        "-r", "worker:2", 'python $DTF_TASK_SCRIPT; echo "input $DTF_INPUT_PATH"',
+    )  # fmt: skip
+    job = done.stdout.strip()
+    lines = yarn.run("ytf", "logs", job).stdout.splitlines()
+    for task in ("worker:0", "worker:1"):
+        said = [line.partition(" | ")[2] for line in lines if line.startswith(f"{task} | ")]
+        assert said[0].startswith("own 42 prefix ytf_environment_"), said
+        assert said[0].endswith(f"of {sys.version_info[:2]}")
+        assert said[1:] == ["data from hdfs extra from here", f"input hdfs://{folder}/input"]
+
+
+def test_nodes_may_have_a_python_for_ytf_itself(yarn: Yarn) -> None:
+    command = "readlink /proc/$PPID/exe; ls -d ytf_layer_*"
+    job = yarn.submit("worker:1", command, "--python", sys.executable)
+    yarn.wait(job, "SUCCEEDED")
+    own = yarn.run("ytf", "logs", job).stdout.splitlines()
+    assert own[0] == f"worker:0 | {Path(sys.executable).resolve()}"
+
+    # By default it is one of the layers, so that nodes need none.
+    job = yarn.submit("worker:1", command)
+    yarn.wait(job, "SUCCEEDED")
+    brought = yarn.run("ytf", "logs", job).stdout.splitlines()
+    assert "/filecache/" in brought[0]
+    assert len(brought) == len(own) + 1
+
+
+def test_a_python_that_is_not_there_is_named(yarn: Yarn) -> None:
+    done = yarn.run(
+        "ytf-submit", "--backend", "yarn", "--wait", "--framework", "none", "-m", "200",
+        "--python", "/no/such/python", "-r", "worker:1", "true", code=1,
+    )  # fmt: skip
+    assert "has no /no/such/python: name another with --python" in done.stderr
+    yarn.nothing_is_left(done.stdout.strip())

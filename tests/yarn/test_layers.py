@@ -1,0 +1,118 @@
+"""Layers in a real HDFS that are uploaded by two, half, or not there when a node wants them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.yarn.driver import HERE, HOLD, SMALL, Yarn
+from ytf.packaging.store import Slot
+from ytf.storage.files import FileStatus, is_temporary
+
+SUBMIT = ("ytf-submit", "--backend", "yarn", *SMALL, "--wait", "-r", "worker:1")
+
+
+def test_an_upload_that_is_killed_and_two_at_once(yarn: Yarn) -> None:
+    alice = yarn.as_user("alice")
+    with alice.started(*SUBMIT, "true") as killed:
+        while not _uploads(alice):
+            assert killed.process.poll() is None, killed.output.read()
+        killed.process.send_signal(signal.SIGSTOP)
+        assert _uploads(alice), "it was done before it could be stopped"
+        killed.process.kill()
+    with alice.started(*SUBMIT, "true") as one, alice.started(*SUBMIT, "true") as two:
+        jobs = {one.job(), two.job()}
+        one.end(0)
+        two.end(0)
+    # Both may have packed a layer, and bytecode is not the same twice: then both are there.
+    stored = {each.path: Slot.of(each.name) for each in _stored(alice)}
+    assert {path: yarn.files.stat(path).size for path in stored} == {
+        path: slot.size for path, slot in stored.items() if slot is not None
+    }
+    [left] = set(alice.staged()) - jobs
+    rubbish = _uploads(alice)
+    for each in rubbish:
+        alice.age(each.path, days=1.1)
+    told = alice.run("ytf", "gc", "--dryrun").stdout
+    assert [name for name in (left, *(each.name for each in rubbish)) if name not in told] == []
+    assert alice.run("ytf", "gc").stdout == told
+    assert _uploads(alice) == []
+    assert alice.staged() == []
+    assert alice.run("ytf", "gc").stdout == ""
+
+
+def test_layers_that_are_lost_or_damaged_are_replaced_beside_a_running_job(
+    yarn: Yarn, gate: str
+) -> None:
+    job = yarn.submit("worker:1", gate + HERE + HOLD)
+    yarn.wait_running(["worker:0"])
+    before = _stored(yarn)
+    lost, damaged = before[0], before[1]
+    yarn.files.delete(lost.path)
+    yarn.files.delete(damaged.path)
+    yarn.files.write(damaged.path, [b"x" * damaged.size], 0o644)
+    found = yarn.run("ytf", "gc", "--verify").stdout.splitlines()
+    assert [line.split()[-1] for line in found if line.startswith("damaged layer")] == [
+        yarn.files.uri(damaged.path)
+    ]
+    yarn.run(*SUBMIT, "true")
+    after = {each.path for each in _stored(yarn)}
+    assert {each.path for each in before} <= after, "no path was taken from the running job"
+    [mended] = after - {each.path for each in before}
+    assert mended.rpartition("/")[0] == damaged.path.rpartition("/")[0]
+    yarn.open_gate()
+    assert yarn.wait(job, "SUCCEEDED")["tasks"][0]["attempt"] == 1
+
+
+def test_a_node_that_cannot_fetch_a_layer_and_a_store_open_to_all(yarn: Yarn) -> None:
+    carol = yarn.as_user("carol")
+    with _nodes_stopped(yarn):
+        job = carol.submit("worker:1", "true")
+        [first, *_] = _stored(carol)
+        for each in _stored(carol):
+            yarn.files.delete(each.path)
+    told = carol.wait(job, "FAILED")["diagnostics"].splitlines()
+    assert told[0].startswith("The layer hdfs://")
+    assert told[0].endswith("submit the job again, which stores it anew.")
+    assert not [line for line in told if line.startswith("\tat ")]
+    carol.nothing_is_left(job)
+
+    for place in ("/user/carol", "/user/carol/.ytf", "/user/carol/.ytf/layers"):
+        yarn.files.chmod(place, 0o755)
+    carol.run(*SUBMIT, "true")
+    assert {each.mode for each in _stored(carol)} == {0o644}
+    # Where nodes keep what all their users share.
+    directory = yarn.cluster.conf_dir.parents[1]
+    assert list(directory.glob(f"**/local*/filecache/*/{first.name}"))
+
+
+@contextmanager
+def _nodes_stopped(yarn: Yarn) -> Iterator[None]:
+    names = [name for name in yarn.cluster.daemons if name.startswith("nm")]
+    for name in names:
+        yarn.cluster.kill(name, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for name in names:
+            yarn.cluster.kill(name, signal.SIGCONT)
+
+
+def _stored(yarn: Yarn) -> list[FileStatus]:
+    """The layers of a user, by path."""
+    return [each for each in _in_store(yarn) if Slot.of(each.name) is not None]
+
+
+def _uploads(yarn: Yarn) -> list[FileStatus]:
+    """Files that are being written to a user's store, or were."""
+    return [each for each in _in_store(yarn) if is_temporary(each.name)]
+
+
+def _in_store(yarn: Yarn) -> list[FileStatus]:
+    try:
+        folders = yarn.files.list(f"{yarn.root}/layers/{yarn.name}")
+    except FileNotFoundError:
+        return []
+    named = [folder.path for folder in folders if folder.name != "uses"]
+    return [each for path in named for each in yarn.files.list(path)]
