@@ -1,140 +1,196 @@
-"""How long the local backend takes to start and to end a job, and how big its processes are.
+"""How long a job takes from its command to its programs on a real YARN, beside skein.
 
-    python -m benchmarks.launch [--repeat 9]
+    python -m benchmarks.launch [--repeat 5] [--env VENV]
 
-Times are of the whole way: from starting the ``ytf-submit`` process to the last
-of four commands running, and from the last command's end to ``--wait``
-returning. Medians.
+A Hadoop is started on this machine, with Hadoop's own heartbeat settings and its
+native library, and skein is installed in an environment of its own. The two take
+turns. Times are of the whole way, from the start of the client's process;
+skein's driver runs already, ytf's layers are in HDFS and on the nodes, but where
+the table says otherwise. Medians. ``--env`` names a virtual environment (1.4 GB
+with TensorFlow) for the last rows: what a cold node takes to localize it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import getpass
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.anatomy import Anatomy, dissect, print_anatomy
+from benchmarks.contenders import (
+    Contender,
+    Submitted,
+    Ytf,
+    application_class_path,
+    skein_driver,
+)
 from benchmarks.table import Row, print_table
-from ytf.testing.leaks import no_leaks
+from benchmarks.witness import DEADLINE_S, Witness
+from ytf.testing.hadoop import Cluster, ClusterOptions
+from ytf.testing.hadoop.options import DEFAULT_VERSION
 from ytf.testing.waiting import eventually
 
-TASKS = 4
-STAMP = 'printf "%s\\n" "$EPOCHREALTIME"'
-"""bash's own clock: no process is started to read it."""
+FEW, MANY = 4, 16
+MIB = 1024 * 1024
+HEARTBEAT = "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms"
+HEARTBEAT_MS = 1000
+SKEIN_VENV = Path(__file__).parent.parent / ".cache" / "skein"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One job: how long its parts took, in seconds."""
+
+    submitted: Submitted
+    told: float
+    started: float
+    finished: float
+    last_start: float
+    last_end: float
 
 
 class Bench:
-    """Runs jobs below a ``YTF_HOME`` of its own."""
+    """Runs the same command by whichever contender."""
 
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._env = {**os.environ, "YTF_HOME": str(home), "YTF_BACKEND": "local"}
-        self._bin = Path(sys.executable).parent
+    def __init__(self, witness: Witness, scratch: Path) -> None:
+        self._witness = witness
+        self._scratch = scratch
+        self._runs = 0
 
-    def submit(self, command: str, *options: str) -> tuple[str, float, float]:
-        """Submit ``TASKS`` tasks: the job's id, and when the client began and returned."""
-        began = time.time()
-        done = subprocess.run(
-            [
-                str(self._bin / "ytf-submit"),
-                *("--framework", "none", "-r", f"worker:{TASKS}"),
-                *options,
-                command,
-            ],
-            env=self._env,
-            check=True,
-            capture_output=True,
-            text=True,
+    def run(self, contender: Contender, tasks: int, *options: str) -> Run:
+        """A job of ``tasks`` commands that note their beginning and their end."""
+        stamps = self._stamps()
+        note = f'echo "$EPOCHREALTIME" >>{stamps}/$$'
+        submitted = contender.submit(tasks, f"{note}; sleep 1; {note}", *options)
+        told = self._witness.ended(submitted.job)
+        times = [list(map(float, p.read_text().split())) for p in stamps.iterdir()]
+        assert len(times) == tasks, f"{len(times)} of {tasks} commands ran"
+        last_start, last_end = (max(column) for column in zip(*times, strict=True))
+        return Run(
+            submitted=submitted,
+            told=submitted.told - submitted.began,
+            started=last_start - submitted.began,
+            finished=told["finishedTime"] / 1000 - last_end,
+            last_start=last_start,
+            last_end=last_end,
         )
-        return done.stdout.strip(), began, time.time()
 
-    def ytf(self, *words: str) -> float:
-        """How long one ``ytf`` command takes."""
-        began = time.monotonic()
-        subprocess.run(
-            [str(self._bin / "ytf"), *words], env=self._env, check=True, capture_output=True
-        )
-        return time.monotonic() - began
-
-    def stamps(self, job: str) -> list[float]:
-        """What the tasks printed."""
-        logs = (self._home / "history" / job / "logs").glob("worker-*/1/stdout")
-        return [float(line) for log in logs for line in log.read_text().split()]
-
-    def sizes(self) -> tuple[float, float]:
-        """Resident MB of the master and of the biggest starter of a job that waits."""
-        job, _, _ = self.submit("sleep 60")
-        staging = self._home / "jobs" / job
-        eventually(lambda: self.ytf_state(job) == "RUNNING", 30, lambda: f"{job} does not run")
-        master = json.loads((staging / "master.json").read_text())["pid"]
-        found = resident_mb(master), max(resident_mb(pid) for pid in self._starters(job))
-        self.ytf("kill", job)
+    def resting(self, contender: Contender) -> tuple[float, int]:
+        """The resident MB of a master whose job runs, and the bytes of the job's own files."""
+        stamps = self._stamps()
+        job = contender.submit(1, f"echo >{stamps}/$$; exec sleep 600").job
+        eventually(lambda: any(stamps.iterdir()), DEADLINE_S, f"{job} to run")
+        # At rest: what starting it took is over.
+        time.sleep(5)
+        found = self._witness.master_mb(job), self._witness.bytes_below(contender.staging(job))
+        self._witness.kill(job)
         return found
 
-    def ytf_state(self, job: str) -> str:
-        """The job's state."""
-        told = subprocess.run(
-            [str(self._bin / "ytf"), "status", job, "--json"],
-            env=self._env,
-            check=True,
-            capture_output=True,
-        )
-        return str(json.loads(told.stdout)["state"])
-
-    def _starters(self, job: str) -> list[int]:
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    environ = (entry / "environ").read_bytes()
-                    words = (entry / "cmdline").read_bytes()
-                except OSError:
-                    continue
-                if b"YTF_STARTER=" in environ and job.encode() in environ and b"ytf" in words:
-                    found.append(int(entry.name))
-        return found
+    def _stamps(self) -> Path:
+        self._runs += 1
+        place = self._scratch / f"run-{self._runs}"
+        place.mkdir()
+        return place
 
 
-def resident_mb(pid: int) -> float:
-    """``VmRSS`` of a process."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise LookupError(pid)
+def compare(bench: Bench, witness: Witness, ytf: Ytf, skein: Contender, repeat: int) -> list[Row]:
+    """The rows in which both take part, and where ytf's time goes."""
+    runs: dict[tuple[str, int], list[Run]] = {}
+    anatomies: dict[int, list[Anatomy]] = {FEW: [], MANY: []}
+    uploads: list[int] = []
+    contenders: tuple[Contender, ...] = (ytf, skein)
+    for contender in contenders:
+        # The first run of each warms the nodes, and does not count.
+        bench.run(contender, FEW)
+    for turn in range(repeat):
+        for contender in contenders:
+            for tasks in (FEW, MANY):
+                stored = ytf_stored(witness, ytf)
+                run = bench.run(contender, tasks)
+                runs.setdefault((contender.name, tasks), []).append(run)
+                if contender is ytf:
+                    uploads.append(ytf_stored(witness, ytf) - stored)
+                    anatomies[tasks].append(dissect(witness, ytf, run.submitted, run.last_start))
+        print(f"turn {turn + 1} of {repeat} is done", file=sys.stderr)
+
+    def median(name: str, tasks: int, part: str) -> float:
+        return float(statistics.median(getattr(run, part) for run in runs[name, tasks]))
+
+    few, many = median("skein", FEW, "started"), median("skein", MANY, "started")
+    ending = median("skein", FEW, "finished")
+    master_mb, own = bench.resting(ytf)
+    skein_mb, skein_own = bench.resting(skein)
+    for tasks, found in anatomies.items():
+        print_anatomy(tasks, found)
+    return [
+        Row("submit → last of 4 commands", median("ytf", FEW, "started"), "s", 0.3 * few, few),
+        Row("submit → last of 16 commands", median("ytf", MANY, "started"), "s", 0.2 * many, many),
+        Row(
+            "client's start → id printed",
+            median("ytf", FEW, "told"),
+            "s",
+            0.6,
+            median("skein", FEW, "told"),
+        ),
+        Row("last exit → FINISHED", median("ytf", FEW, "finished"), "s", 0.5 * ending, ending),
+        Row("master, resident at rest", master_mb, "MB", 60, skein_mb),
+        Row("second submit: uploaded to the layer store", max(uploads) / MIB, "MB", 0),
+        Row("second submit: the job's own files", own / MIB, "MB", None, skein_own / MIB),
+    ]
+
+
+def ytf_stored(witness: Witness, ytf: Ytf) -> int:
+    """The bytes of all layers, without the small notes of who uses them."""
+    return witness.bytes_below(ytf.layers) - witness.bytes_below(f"{ytf.layers}/uses")
+
+
+def cold(bench: Bench, witness: Witness, ytf: Ytf, what: str, *options: str) -> list[Row]:
+    """What nodes take to localize what they have never seen."""
+    witness.forget_localized()
+    run = bench.run(ytf, 1, *options)
+    launched = witness.launches(run.submitted.job)
+    localizing = [each.localized - each.asked for each in launched]
+    size = ytf_stored(witness, ytf)
+    return [
+        Row(f"cold node: localize {what}", max(localizing), "s"),
+        Row(f"cold node: submit → command, {what}", run.started, "s"),
+        Row(f"layers in HDFS with {what}", size / MIB, "MB"),
+    ]
 
 
 def main() -> int:
-    """Print the table; 1 if a limit is not kept."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeat", type=int, default=9)
-    repeat = parser.parse_args().repeat
-    with tempfile.TemporaryDirectory() as place, no_leaks(Path(place)):
-        bench = Bench(Path(place))
-        helps = [bench.ytf("--help") for _ in range(repeat)]
-        accepted, started, ended = [], [], []
-        for _ in range(repeat):
-            job, began, returned = bench.submit(f"{STAMP}; sleep 0.5; {STAMP}", "--wait")
-            stamps = sorted(bench.stamps(job))
-            started.append(stamps[TASKS - 1] - began)
-            ended.append(returned - stamps[-1])
-        for _ in range(repeat):
-            _, began, returned = bench.submit("true")
-            accepted.append(returned - began)
-        master_mb, starter_mb = bench.sizes()
-    rows = [
-        Row("ytf --help", statistics.median(helps), "s", 0.15),
-        Row("ytf-submit until accepted", statistics.median(accepted), "s"),
-        Row("submit to the last of 4 commands", statistics.median(started), "s", 0.7),
-        Row("last exit to --wait returning", statistics.median(ended), "s", 0.3),
-        Row("master, resident", master_mb, "MB", 60),
-        Row("starter, resident", starter_mb, "MB", 14),
-    ]
-    return 0 if print_table(rows) else 1
+    """Print the tables; 1 if a limit is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--env", metavar="VENV", type=Path)
+    args = parser.parse_args()
+    user = getpass.getuser()
+    options = ClusterOptions(
+        properties={
+            "yarn.application.classpath": application_class_path(DEFAULT_VERSION),
+            HEARTBEAT: str(HEARTBEAT_MS),
+        }
+    )
+    with tempfile.TemporaryDirectory() as place:
+        scratch = Path(place)
+        with Cluster(scratch / "cluster", options, tied=True) as cluster:
+            witness, bench = Witness(cluster, user), Bench(Witness(cluster, user), scratch)
+            ytf = Ytf(cluster, scratch / "home", user)
+            with skein_driver(cluster, SKEIN_VENV, scratch / "skein", user) as skein:
+                rows = compare(bench, witness, ytf, skein, args.repeat)
+            rows += cold(bench, witness, ytf, "ytf's runtime")
+            if args.env is not None:
+                rows += cold(bench, witness, ytf, str(args.env), "--env", str(args.env.resolve()))
+    print(
+        f"\nHadoop {options.version}, {options.nodes} nodes on this machine, a node's heartbeat"
+        f" {HEARTBEAT_MS} ms (Hadoop's default), medians of {args.repeat}"
+    )
+    return 0 if print_table(rows, value="ytf", peer="skein") else 1
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from pathlib import Path
 from ytf.backends.api import Launch
 from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
 from ytf.master.events import BackendEvent, ContainerAllocated
+from ytf.master.info import JobInfo
 from ytf.master.journal import Journal
 from ytf.master.service import Master
-from ytf.master.view import JobInfo
 from ytf.registry.rest import RestRegistry
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.names import ContainerId, JobId, NodeId, TaskId
@@ -67,6 +67,9 @@ class Generous:
 
     def log_url(self, task: TaskId, attempt: int, container: ContainerId) -> str | None:
         """Nothing is written."""
+
+    def progress(self, share: float) -> None:
+        """Nobody looks."""
 
     def supply(self) -> str:
         """Whatever is asked for."""

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.launch import resident_mb
+from benchmarks.launch_local import resident_mb
 from benchmarks.table import Row, print_table
 from ytf.master.events import StarterRegistered, TaskExited, TaskStarted
 from ytf.registry.api import Order

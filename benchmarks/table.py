@@ -8,31 +8,38 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One measure. ``limit`` is what it must not exceed, None where nothing is demanded."""
+    """One measure. ``limit`` is what it must not exceed, None where nothing is demanded.
+
+    ``peer`` is what another product needs for the same, where one was measured.
+    """
 
     measure: str
     value: float
     unit: str
     limit: float | None = None
+    peer: float | None = None
 
     @property
     def ok(self) -> bool:
         """Whether the limit, if there is one, is kept."""
         return self.limit is None or self.value <= self.limit
 
-    def cells(self) -> tuple[str, str, str, str]:
+    def cells(self) -> tuple[str, str, str, str, str]:
         """The row as it is printed."""
-        must = "" if self.limit is None else f"≤ {self.limit:g} {self.unit}"
+        peer = "" if self.peer is None else f"{self.peer:.3g} {self.unit}"
+        must = "" if self.limit is None else f"≤ {self.limit:.3g} {self.unit}"
         verdict = "" if self.limit is None else ("yes" if self.ok else "NO")
-        return self.measure, f"{self.value:.3g} {self.unit}", must, verdict
+        return self.measure, f"{self.value:.3g} {self.unit}", peer, must, verdict
 
 
-def print_table(rows: Sequence[Row]) -> bool:
-    """Print aligned columns; returns whether every limit is kept."""
-    lines = [("measure", "value", "must", "ok"), *(row.cells() for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(4)]
+def print_table(rows: Sequence[Row], *, value: str = "value", peer: str = "") -> bool:
+    """Print aligned columns; returns whether every limit is kept.
+
+    ``value`` and ``peer`` head their columns; without ``peer`` there is none.
+    """
+    lines = [("measure", value, peer, "must", "ok"), *(row.cells() for row in rows)]
+    shown = [i for i in range(5) if peer or i != 2]
+    widths = {i: max(len(line[i]) for line in lines) for i in shown}
     for line in lines:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        )
+        print("  ".join(line[i].ljust(widths[i]) for i in shown).rstrip())
     return all(row.ok for row in rows)

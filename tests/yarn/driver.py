@@ -161,7 +161,8 @@ class Yarn:
 
     def nothing_is_left(self, job: str) -> None:
         """Neither staging, nor containers, nor processes of the job."""
-        assert job not in self.staged()
+        # Its master's last deed, after it has told everyone that the job is over.
+        eventually(lambda: job not in self.staged(), 20, f"the staging directory of {job} to go")
         eventually(lambda: not _of(job), 10, lambda: f"processes left: {_of(job)}")
 
     def staged(self) -> list[str]:

@@ -23,6 +23,7 @@ def test_a_job_from_submission_to_its_logs(yarn: Yarn) -> None:
     )  # fmt: skip
     job = done.stdout.strip()
     assert "SUCCEEDED" in done.stderr
+    assert job not in yarn.staged(), "--wait returned too early"
     yarn.nothing_is_left(job)
 
     status = yarn.status(job)

@@ -1,0 +1,34 @@
+"""The oldest and the newest release of Hadoop; all other tests run on one in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.yarn.driver import HERE, HOLD, Yarn
+from ytf.testing.hadoop import Cluster
+
+
+def test_the_oldest(hadoop_pair: Cluster, yarn_home: Path, tmp_path: Path, gate: str) -> None:
+    assert hadoop_pair.options.version == "3.3.6"
+    _from_submission_to_logs_and_a_kill(Yarn(hadoop_pair, yarn_home, tmp_path), gate)
+
+
+def test_the_newest(hadoop_newest: Cluster, yarn_home: Path, tmp_path: Path, gate: str) -> None:
+    assert hadoop_newest.options.version == "3.5.0"
+    _from_submission_to_logs_and_a_kill(Yarn(hadoop_newest, yarn_home, tmp_path), gate)
+
+
+def _from_submission_to_logs_and_a_kill(yarn: Yarn, gate: str) -> None:
+    (yarn.work / "gate").mkdir()
+    killed = yarn.submit("ps:1,worker:1", gate + "echo begun; " + HERE + HOLD)
+    yarn.wait_running(["ps:0", "worker:0"])
+    assert "worker:0 | begun" in yarn.run("ytf", "logs", killed).stdout.splitlines()
+    # Beside it, as two jobs are.
+    ended = yarn.submit("worker:2", 'echo "hello from $YTF_TASK"')
+    yarn.wait(ended, "SUCCEEDED")
+    yarn.run("ytf", "kill", killed)
+    assert "Killed by" in yarn.wait(killed, "KILLED")["diagnostics"]
+    lines = yarn.run("ytf", "logs", ended).stdout.splitlines()
+    assert sorted(lines) == [f"worker:{i} | hello from worker:{i}" for i in range(2)]
+    for job in (ended, killed):
+        yarn.nothing_is_left(job)
