@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     def put(*story: JobStatus) -> FakeBackend:
         backend = FakeBackend(FakeHandle(*(story or (status(JobState.SUBMITTED),))))
         monkeypatch.setattr("ytf.client.backends.backend", lambda name: backend)
-        monkeypatch.setattr("ytf.cli.sweeping.LocalJobs", lambda: backend)
+        monkeypatch.setattr("ytf.backends.local.jobs.LocalJobs", lambda: backend)
+        # Where there is no job there is nothing to sweep.
+        Path(os.environ["YTF_HOME"], "jobs", "local_1_a").mkdir(parents=True, exist_ok=True)
         return backend
 
     return put

@@ -69,10 +69,14 @@ class Yarn:
         """The same for somebody else, who has a home directory in HDFS that is closed to others."""
         place = f"/user/{name}"
         self.files.mkdir(place)
-        self.files.link.call(
-            "give a home", lambda client: client.set_owner(place, name, name), changes=True
-        )
+        self.give(place, name)
         return replace(self, user=name)
+
+    def give(self, path: str, user: str) -> None:
+        """Let something in HDFS be somebody's."""
+        self.files.link.call(
+            "give", lambda client: client.set_owner(path, user, user), changes=True
+        )
 
     def age(self, path: str, days: float) -> None:
         """Let something in HDFS be that old."""

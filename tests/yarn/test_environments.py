@@ -41,13 +41,13 @@ def test_an_environment_a_script_and_files_from_here_and_from_hdfs(yarn: Yarn) -
     lines = yarn.run("ytf", "logs", job).stdout.splitlines()
     for task in ("worker:0", "worker:1"):
         said = [line.partition(" | ")[2] for line in lines if line.startswith(f"{task} | ")]
-        assert said[0].startswith("own 42 prefix ytf_environment_"), said
+        assert said[0].startswith("own 42 prefix environment-"), said
         assert said[0].endswith(f"of {sys.version_info[:2]}")
         assert said[1:] == ["data from hdfs extra from here", f"input hdfs://{folder}/input"]
 
 
 def test_nodes_may_have_a_python_for_ytf_itself(yarn: Yarn) -> None:
-    command = "readlink /proc/$PPID/exe; ls -d ytf_layer_*"
+    command = "readlink /proc/$PPID/exe; ls -d .ytf/layers/*"
     job = yarn.submit("worker:1", command, "--python", sys.executable)
     yarn.wait(job, "SUCCEEDED")
     own = yarn.run("ytf", "logs", job).stdout.splitlines()

@@ -35,7 +35,7 @@ def test_what_is_left_goes_and_what_is_needed_stays(yarn: Yarn, gate: str) -> No
     old = _staged(yarn, 9004, theirs, days=1.1)
     foreign = _staged(yarn, 9005, elsewhere, days=99)
     forgotten = _staged(yarn, 9006, theirs, days=1.1)
-    _copy(yarn, running, forgotten, "spec.json", "job.json")
+    _copy(yarn, running, forgotten, "job.json")
     yarn.files.mkdir(f"{forgotten.journal}/0001")
     yarn.age(forgotten.staging, days=1.1)
 

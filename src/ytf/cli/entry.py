@@ -41,6 +41,9 @@ def ytf_submit() -> int:
 def _run(load: Callable[[], Callable[[], int]]) -> int:
     """Before and after the command itself there is nothing to undo: leave at once."""
     ours = signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+    from ytf.lightness import without_typing_extensions
+
+    without_typing_extensions()
     main = load()
     leave = signal.signal(signal.SIGINT, ours)
     code = main()

@@ -1,4 +1,7 @@
-"""What ``ytf-submit`` and ``ytf submit`` do once they have a spec."""
+"""What ``ytf-submit`` and ``ytf submit`` do once they have a spec.
+
+What is not needed before the id is printed is loaded after that, if at all.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ytf.backends.api import JobBackend
-from ytf.cli import failures, tables, waiting
+from ytf.cli import failures
 from ytf.cli.interrupts import Interrupted, Interrupts
 from ytf.cli.streams import OutputError, say
 from ytf.cli.sweeping import sweep
 from ytf.client import backends
-from ytf.client.describe import describe
 from ytf.client.plan import Plan, make_plan
 from ytf.client.settings import Settings, choose_backend
 from ytf.specs.job import JobSpec
@@ -49,14 +51,21 @@ def submit(
         tensorboard=_any_tensorboard if dryrun else _own_tensorboard,
     )
     if dryrun:
-        if json:
-            tables.print_json(_as_json(plan))
-        else:
-            sys.stdout.write(describe(plan))
+        _show(plan, json=json)
         return 0
     for note in plan.notes:
         say(f"{prog}: note: {note}")
     return _send(prog, backend, plan, wait=wait)
+
+
+def _show(plan: Plan, *, json: bool) -> None:
+    from ytf.cli.tables import print_json
+    from ytf.client.describe import describe
+
+    if json:
+        print_json(_as_json(plan))
+    else:
+        sys.stdout.write(describe(plan))
 
 
 def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool) -> int:
@@ -66,6 +75,8 @@ def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool) -> int:
     if not wait and not plan.spec.client:
         submitted = backend.submit(plan, tell)
         code = _announce(prog, submitted.job)
+        from ytf.cli import waiting
+
         waiting.say_why(prog, submitted)
         return code
     # Without its terminal a client cannot go on; a job that is only waited for can.
@@ -76,12 +87,16 @@ def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool) -> int:
             with interrupts.held():
                 handle = backend.submit(plan, tell)
             _announce(prog, handle.job)
+            from ytf.cli import waiting
+
             if plan.spec.client:
                 from ytf.cli.client import run_client
 
                 run_client(prog, handle, plan)
         except Interrupted as interrupt:
             if handle is not None:
+                from ytf.cli import waiting
+
                 waiting.kill_on_interrupt(prog, handle, interrupt)
             return interrupt.exit_code
         return waiting.wait_for_end(prog, handle)

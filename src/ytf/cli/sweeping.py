@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 
 from ytf.backends.local.home import Home
-from ytf.backends.local.jobs import LocalJobs
 from ytf.cli.streams import say
 from ytf.client import settings
 from ytf.errors import SettingsError
@@ -36,11 +35,29 @@ def sweep() -> None:
         keep_s = settings.history_s(settings.load())
     except SettingsError:
         return  # whoever needs the settings says what is wrong with them
-    for job in LocalJobs().sweep(keep_s=keep_s):
-        say(f"ytf: job {job} was found dead and is recorded as FAILED")
+    if _has_local_jobs(Home.of()):
+        from ytf.backends.local.jobs import LocalJobs
+
+        for job in LocalJobs().sweep(keep_s=keep_s):
+            say(f"ytf: job {job} was found dead and is recorded as FAILED")
     cluster = settings.hadoop_configuration(os.environ)
     if cluster is not None:
         _collect_later(cluster)
+
+
+def _has_local_jobs(home: Home) -> bool:
+    """Whether there is anything to look at: who works with a cluster alone never has."""
+    return any(map(_has_entries, (home.jobs, home.history)))
+
+
+def _has_entries(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as found:
+            return any(found)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # whoever looks closer says what is wrong
 
 
 def _collect_later(cluster: Path) -> None:
@@ -80,11 +97,13 @@ def report_of(home: Home, cluster: Path) -> Path:
 
 def main() -> None:
     """The collection itself, as a process."""
+    from ytf.backends.local.clients import sweep_temporary
     from ytf.cli.failures import guarded
     from ytf.cli.gc import gc
 
     os.nice(10)
     signal.alarm(_PATIENCE_S)
+    sweep_temporary()
     code = guarded("ytf gc", lambda: gc(backend="yarn", dryrun=False, verify=False))
     # Not through the interpreter's end, for hdfs-native's sake: see ytf.cli.entry.
     os._exit(code)

@@ -36,6 +36,8 @@ class LayerKind(enum.Enum):
     DISTRIBUTION = "distribution"
     BUNDLE = "bundle"
     CODE = "code"
+    SETTINGS = "settings"
+    """Files that may hold passwords: they are their owner's alone to read."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

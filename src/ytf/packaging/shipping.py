@@ -40,6 +40,11 @@ class ShippedRuntime(msgspec.Struct, frozen=True, kw_only=True):
         first = () if self.interpreter is None else (self.interpreter,)
         return (*first, self.code, *self.libraries)
 
+    @property
+    def starter_layers(self) -> tuple[Layer, ...]:
+        """Those a starter needs, which uses no libraries: each costs its node some work."""
+        return (self.code,) if self.interpreter is None else (self.interpreter, self.code)
+
 
 class Shipment:
     """Collects what is to travel. A layer that two things share is in it once."""

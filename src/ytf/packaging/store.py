@@ -38,7 +38,7 @@ import msgspec
 
 from ytf.errors import RefusedError, SettingsError
 from ytf.packaging.archives import SUFFIX, Archive
-from ytf.packaging.layers import Layer
+from ytf.packaging.layers import Layer, LayerKind
 from ytf.storage.files import Files, FileStatus
 
 USES = "uses"
@@ -199,12 +199,13 @@ class LayerStore:
         packed = archive(layer)
         folder = self._folder(self.owner, layer)
         self.files.mkdir(folder, access.mode)
+        mode = 0o600 if layer.kind is LayerKind.SETTINGS else _file_mode(access.mode)
         for _ in range(_TRIES):
             number = self._next(layer)
             slot = Slot(layer.digest[:_SHORT], number, packed.size, packed.sha256[:16])
             chunks = _told(packed, lambda sent: progress(layer, sent, packed.size))
             try:
-                written = self.files.write(f"{folder}/{slot.name}", chunks, _file_mode(access.mode))
+                written = self.files.write(f"{folder}/{slot.name}", chunks, mode)
             except FileExistsError:
                 # Another command of the same user was faster: theirs is as good.
                 found = self.find(layer, check)

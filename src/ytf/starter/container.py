@@ -23,7 +23,7 @@ LAUNCH = "YTF_LAUNCH"
 SCRIPT = "YTF_SCRIPT"
 """The script that starts ytf's process, as base64: it becomes a file before that runs."""
 SECRET_ALIAS = b"ytf.job.secret"
-SECRET_FILE = ".ytf_secret"
+SECRET_FILE = ".ytf/secret"
 _TOKEN_FILE = b"HADOOP_TOKEN_FILE_LOCATION"
 _TOKEN_FIELDS = 5  # alias, identifier, password, kind, service
 
@@ -73,6 +73,7 @@ def _keep_secret(token_file: str, here: str) -> str:
     try:
         with open(token_file, "rb") as file:
             secret = read_secret(file.read())
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         # A container that is started a second time has it already.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         with open(os.open(path, flags, 0o600), "wb") as kept:

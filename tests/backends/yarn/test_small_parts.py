@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 
 import pytest
 
 from ytf.backends.api import Launch
-from ytf.backends.yarn import baggage
 from ytf.backends.yarn.baggage import Environment, StarterBaggage
 from ytf.backends.yarn.contexts import Contexts
+from ytf.backends.yarn.home import StagedJob, YarnHome
 from ytf.backends.yarn.logs import Stream, parse_name
 from ytf.backends.yarn.reports import is_between_masters, master_url, state_of, status_of
 from ytf.backends.yarn.shipping import check_name
@@ -25,9 +26,11 @@ from ytf.hadoop.yarn.records import (
     FinalStatus,
     LogStatus,
 )
+from ytf.master.info import JobInfo
 from ytf.specs.job import JobSpec, TaskGroupSpec
-from ytf.specs.names import ContainerId, TaskId
+from ytf.specs.names import ContainerId, JobId, TaskId
 from ytf.specs.status import JobState, TaskState
+from ytf.storage.files import LocalFiles
 
 APP = ApplicationId(1700000000000, 7)
 FILES = {
@@ -80,8 +83,20 @@ def report(
     )  # fmt: skip
 
 
-def test_baggage_survives_its_stay_in_hdfs() -> None:
-    assert baggage.decode(baggage.encode(BROUGHT)) == BROUGHT
+def test_a_job_survives_its_stay_in_hdfs(tmp_path: Path) -> None:
+    job = StagedJob(
+        info=JobInfo(id=JobId(str(APP)), user="alice", submitted_at=1.5, backend="yarn"),
+        spec=JobSpec(groups={"worker": TaskGroupSpec(count=2)}, command="echo 'ü'"),
+        secret="s3cr3t",
+        starter=BROUGHT,
+    )
+    home = YarnHome(LocalFiles(), str(tmp_path)).job(job.info.id)
+    home.files.mkdir(home.staging)
+    home.stage(job)
+    assert home.staged() == job
+    assert home.spec() == job.spec
+    home.remove_staging()
+    assert home.spec() is None
 
 
 def test_a_starter_gets_everything_in_one_variable_and_no_master_token() -> None:
@@ -123,8 +138,8 @@ def test_a_master_is_told_where_its_job_is_staged() -> None:
     context = contexts().master("hdfs://nn:1/user/a b/.ytf/jobs/a", "run\n", FILES)
     context.to_message()
     assert context.command == (
-        "echo $YTF_SCRIPT | base64 -d >ytf_master.sh && "
-        "exec sh ytf_master.sh --backend yarn --staging 'hdfs://nn:1/user/a b/.ytf/jobs/a'"
+        "echo $YTF_SCRIPT | base64 -d >.ytf/master.sh && "
+        "exec sh .ytf/master.sh --backend yarn --staging 'hdfs://nn:1/user/a b/.ytf/jobs/a'"
         " 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"
     )
     packed = base64.b64encode(b"run\n").decode()

@@ -88,7 +88,7 @@ class World:
         self.conf = cluster("rm:8032")
         self.rm = FakeRm(self.conf, ME)
         self.home = YarnHome(LocalFiles(), str(root / "ytf"))
-        self.home.ensure()
+        self.home.files.mkdir(f"{self.home.root}/jobs")
         self.cache = LayerCache(root / "cache")
         self.store = LayerStore(self.home.files, self.home.layers, ME)
 

@@ -6,6 +6,7 @@ import msgspec
 
 from ytf.hadoop.yarn.launch import FileType, LocalFile, Visibility
 from ytf.packaging.layers import Layer
+from ytf.packaging.linking import Manifest
 from ytf.packaging.store import StoredLayer
 from ytf.packaging.store import Visibility as LayerVisibility
 from ytf.storage.files import Files, FileStatus
@@ -43,22 +44,24 @@ class StarterBaggage(msgspec.Struct, frozen=True, kw_only=True):
         return self.files if own is None else {**self.files, **own.files}
 
 
-_DECODER = msgspec.json.Decoder(StarterBaggage)
-
-
-def encode(baggage: StarterBaggage) -> bytes:
-    """As it is staged, for the master to read."""
-    return msgspec.json.encode(baggage)
-
-
-def decode(data: bytes) -> StarterBaggage:
-    """As it was staged."""
-    return _DECODER.decode(data)
+ROOM = ".ytf"
+"""The directory for all of ours in a container's working directory, which is the user's."""
+CONFIGURATION = f"{ROOM}/conf"
+"""Where the submitter's Hadoop configuration is in the master's container."""
 
 
 def layer_name(layer: Layer) -> str:
-    """The directory into which a node unpacks a layer."""
-    return f"ytf_layer_{layer.digest[:16]}"
+    """The directory into which a node unpacks a layer.
+
+    So deep that nodes, which list every container's files for its log, five
+    directories deep and through links, do not list the modules of a layer.
+    """
+    return f"{ROOM}/layers/{layer.digest[:16]}"
+
+
+def manifest_name(manifest: Manifest) -> str:
+    """The file by which a starter puts an environment together."""
+    return f"{ROOM}/environment-{manifest.digest[:16]}.json"
 
 
 def of_layer(files: Files, stored: StoredLayer) -> LocalFile:

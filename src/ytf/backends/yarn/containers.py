@@ -53,11 +53,13 @@ from ytf.specs.job import Placement
 from ytf.specs.names import ContainerId, NodeId, TaskId
 from ytf.specs.status import FinalStatus, JobRecord, JobStatus
 
-QUICK_BEAT_S = 0.2
+QUICK_BEAT_S = 0.1
 SLOW_BEAT_S = 1.0
 _FINISH_PAUSE_S = 0.05
-RELAX_AFTER_BEATS = 15
+RELAX_AFTER_BEATS = 30
 """Beats that bring nothing, after which named hosts are taken for full."""
+QUICK_BEATS = 100
+"""So many, and a job waits for others to end: it must not keep the ResourceManager busy."""
 
 MakeContext = Callable[[Launch], LaunchContext]
 """Makes what a node needs to start a starter."""
@@ -242,7 +244,10 @@ class YarnContainers:
             fruitless = 0 if allocation.allocated or not waiting else fruitless + 1
             if fruitless == RELAX_AFTER_BEATS:
                 self._ledger.relax()
-            await _wait(self._wake, QUICK_BEAT_S if waiting else SLOW_BEAT_S)
+            # Once nothing is left to be done, the end of containers is what the job waits for.
+            is_expecting = waiting or self._progress >= 1.0
+            quick = is_expecting and fruitless < QUICK_BEATS
+            await _wait(self._wake, QUICK_BEAT_S if quick else SLOW_BEAT_S)
 
     def _next_beat(self) -> Beat:
         if self._is_new:

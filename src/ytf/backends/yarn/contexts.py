@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass, field
 
 from ytf.backends.api import Launch
-from ytf.backends.yarn.baggage import Baggage, StarterBaggage
+from ytf.backends.yarn.baggage import ROOM, Baggage, StarterBaggage
 from ytf.hadoop.security.credentials import Credentials
 from ytf.hadoop.security.login import USER_VARIABLE
 from ytf.hadoop.security.tokens import MASTER_TOKEN
@@ -34,7 +34,7 @@ class Contexts:
         """For the master of the job staged at a URL."""
         arguments = f"--backend yarn --staging {shlex.quote(staging)}"
         return LaunchContext(
-            command=_command("ytf_master.sh", arguments, ""),
+            command=_command("master.sh", arguments, ""),
             environment={**self._user(), SCRIPT: _packed(script)},
             files=baggage,
             credentials=self.credentials,
@@ -60,7 +60,7 @@ class Contexts:
             "starter": starter,
         }
         return LaunchContext(
-            command=_command("ytf_starter.sh", "", "starter."),
+            command=_command("starter.sh", "", "starter."),
             environment={LAUNCH: _packed(json.dumps(told)), SCRIPT: _packed(baggage.script)},
             files=baggage.of_group(group),
             credentials=self.credentials.without_kind(MASTER_TOKEN),
@@ -84,6 +84,7 @@ def _command(script: str, arguments: str, prefix: str) -> str:
     while all else that containers of most jobs bring is in their caches.
     """
     logs = f"1><LOG_DIR>/{prefix}stdout 2><LOG_DIR>/{prefix}stderr"
+    script = f"{ROOM}/{script}"
     unpack = f"echo ${SCRIPT} | base64 -d >{script}"
     run = " ".join(part for part in ("exec sh", script, arguments, logs) if part)
     return f"{unpack} && {run}"

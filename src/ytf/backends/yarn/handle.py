@@ -15,7 +15,6 @@ from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.burial import bury
 from ytf.backends.yarn.home import JobHome, YarnHome
 from ytf.backends.yarn.kinds import resource_of
-from ytf.backends.yarn.logs import read_logs
 from ytf.backends.yarn.reports import is_between_masters, master_url, status_of, tracking_url
 from ytf.backends.yarn.waiting import why_waiting
 from ytf.errors import (
@@ -28,7 +27,6 @@ from ytf.errors import (
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState, LogStatus, NodeState
-from ytf.specs import codec
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import JobSpec
 from ytf.specs.names import JobId, TaskId, task_id
@@ -171,6 +169,9 @@ class YarnJob:
                 near = difflib.get_close_matches(task, has, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(has[:8])}"
                 raise NotFoundError(f"{self.job} has no task {task}", hint=hint)
+        # Few commands need it, and what reads gathered logs takes its time to load.
+        from ytf.backends.yarn.logs import read_logs
+
         return read_logs(self, tasks, follow=follow)
 
     def access(self) -> Access:
@@ -181,12 +182,15 @@ class YarnJob:
         if self._is_closed():
             raise RefusedError(f"only {self._owner}, whose job {self.job} is, can take part in it")
         try:
-            spec = codec.from_json(self._home().read("spec.json"))
-            secret = self._home().read("secret")
+            staged = self._home().staged()
         except FileNotFoundError as exc:
             raise over(self.job) from exc
         return Access(
-            job=self.job, spec=spec, secret=secret, find_master=self._find_master, folder=None
+            job=self.job,
+            spec=staged.spec,
+            secret=staged.secret.encode(),
+            find_master=self._find_master,
+            folder=None,
         )
 
     # -- for the log reader -----------------------------------------------------------
@@ -300,7 +304,7 @@ class YarnJob:
     def _known_secret(self) -> bytes | None:
         if self._secret is None and not self._is_closed():
             try:
-                self._secret = self._home().read("secret")
+                self._secret = self._home().staged().secret.encode()
             except FileNotFoundError:
                 return None
         return self._secret

@@ -4,7 +4,7 @@
 
     layers/                       the layer store
     jobs/<application id>/        staging: goes with the job, its owner's alone
-        submitter.json spec.json job.json secret baggage.json journal/ files/ *.sh
+        submitter.json job.json journal/ files/
     history/<application id>/     what stays: record.json
 """
 
@@ -14,16 +14,40 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ytf.backends.yarn.baggage import StarterBaggage
 from ytf.hadoop.conf import Configuration
+from ytf.master.info import JobInfo
 from ytf.specs import codec
 from ytf.specs.job import JobSpec
 from ytf.specs.names import JobId
 from ytf.specs.status import JobRecord
 from ytf.storage.files import Files
 
+_JOB = "job.json"
 _PREFIX = "dfs.user.home.dir.prefix"
 # Others may pass to the layers if the home directory lets them; jobs are closed below.
 _OPEN, _CLOSED = 0o755, 0o700
+
+
+class StagedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it was submitted, with all that its masters and its owner's commands need.
+
+    One file, as each file in HDFS costs the submitter as much as a heartbeat.
+    """
+
+    info: JobInfo
+    spec: JobSpec
+    secret: str
+    starter: StarterBaggage
+
+
+class _Stored(msgspec.Struct):
+    """As it lies there: the spec is the codec's."""
+
+    info: JobInfo
+    spec: msgspec.Raw
+    secret: str
+    starter: StarterBaggage
 
 
 @dataclass(frozen=True)
@@ -38,11 +62,16 @@ class YarnHome:
         """Below the user's home directory, as HDFS names it."""
         return cls(files, f"{conf.get(_PREFIX, '/user')}/{user}/.ytf")
 
-    def ensure(self) -> None:
-        """Make what is not there yet."""
-        self.files.mkdir(self.root, _OPEN)
-        for name in ("jobs", "history"):
-            self.files.mkdir(f"{self.root}/{name}", _CLOSED)
+    def make_job(self, job: JobId) -> JobHome:
+        """The directories of a new job, with an empty staging directory."""
+        home = self.job(job)
+        try:
+            self.files.stat(f"{self.root}/jobs")
+        except FileNotFoundError:
+            self.files.mkdir(self.root, _OPEN)
+            self.files.mkdir(f"{self.root}/jobs", _CLOSED)
+        self.files.mkdir(home.staging, _CLOSED)
+        return home
 
     def is_open(self) -> bool:
         """Whether we may look at the jobs in it.
@@ -85,6 +114,21 @@ class JobHome:
         """A staged file, or ``FileNotFoundError``."""
         return b"".join(self.files.read(f"{self.staging}/{name}"))
 
+    def stage(self, job: StagedJob) -> None:
+        """Put the job there."""
+        stored = _Stored(job.info, msgspec.Raw(codec.to_json(job.spec)), job.secret, job.starter)
+        self.files.write(f"{self.staging}/{_JOB}", [msgspec.json.encode(stored)])
+
+    def staged(self) -> StagedJob:
+        """The job as it was staged, or ``FileNotFoundError``."""
+        stored = msgspec.json.decode(self.read(_JOB), type=_Stored)
+        return StagedJob(
+            info=stored.info,
+            spec=codec.from_json(bytes(stored.spec)),
+            secret=stored.secret,
+            starter=stored.starter,
+        )
+
     @property
     def journal(self) -> str:
         """Where the masters' journal is."""
@@ -93,7 +137,7 @@ class JobHome:
     def spec(self) -> JobSpec | None:
         """What was submitted, if that is still (or already) staged."""
         try:
-            return codec.from_json(self.read("spec.json"))
+            return self.staged().spec
         except FileNotFoundError:
             return None
 

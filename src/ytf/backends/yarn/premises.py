@@ -7,9 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
-from ytf.backends.yarn import baggage
+from ytf.backends.yarn.baggage import CONFIGURATION
 from ytf.backends.yarn.containers import YarnContainers
 from ytf.backends.yarn.contexts import SECRET, Contexts
 from ytf.backends.yarn.home import JobHome
@@ -22,10 +20,8 @@ from ytf.hadoop.security.credentials import Credentials, read_token_file
 from ytf.hadoop.yarn.client import ClientProtocol
 from ytf.hadoop.yarn.master import MasterProtocol, attempt_of, master_token
 from ytf.hadoop.yarn.records import NodeReport, NodeState
-from ytf.master.info import JobInfo
 from ytf.master.premises import Premises
 from ytf.master.service import log
-from ytf.specs import codec
 from ytf.storage.hdfs import HdfsBlobs, HdfsFiles, path_of
 
 _NODES_S = 5.0
@@ -39,25 +35,18 @@ async def premises(staging: str, environ: Mapping[str, str] = os.environ) -> Pre
     token = master_token(credentials)
     files = HdfsFiles.open(staging, conf)
     home = JobHome.at(files, path_of(staging))
-    nodes, staged, about, brought = await asyncio.gather(
-        _nodes(conf),
-        asyncio.to_thread(home.read, "spec.json"),
-        asyncio.to_thread(home.read, "job.json"),
-        asyncio.to_thread(home.read, "baggage.json"),
-    )
-    spec = codec.from_json(staged)
-    info = msgspec.json.decode(about, type=JobInfo)
+    nodes, staged = await asyncio.gather(_nodes(conf), asyncio.to_thread(home.staged))
+    spec, info = staged.spec, staged.info
     contexts = Contexts(
         user=info.user, secure=conf.secure, credentials=credentials, access=access_of(spec)
     )
-    luggage = baggage.decode(brought)
     backend = YarnContainers(
         MasterProtocol.from_conf(conf, token),
         user=info.user,
         kinds=kinds_of(spec),
         nodes=nodes,
         name_of=name_of(conf),
-        make_context=lambda launch: contexts.starter(launch, luggage),
+        make_context=lambda launch: contexts.starter(launch, staged.starter),
         home=home,
     )
     return Premises(
@@ -75,14 +64,11 @@ async def premises(staging: str, environ: Mapping[str, str] = os.environ) -> Pre
 
 
 def container_configuration(environ: Mapping[str, str]) -> Configuration:
-    """The node's own configuration, which knows best; else what came with the job.
-
-    The latter lies in the working directory.
-    """
+    """The node's own configuration, which knows best; else what came with the job."""
     named = environ.get("HADOOP_CONF_DIR")
     if named and any(os.access(Path(named, name), os.R_OK) for name in FILES):
         return Configuration.load(Path(named), environ=environ)
-    return Configuration.load(Path.cwd(), environ=environ)
+    return Configuration.load(Path.cwd() / CONFIGURATION, environ=environ)
 
 
 async def _nodes(conf: Configuration) -> Sequence[NodeReport]:

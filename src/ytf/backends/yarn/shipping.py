@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ytf.backends.api import Tell
 from ytf.backends.yarn import baggage
-from ytf.backends.yarn.baggage import Baggage, Environment, StarterBaggage
+from ytf.backends.yarn.baggage import CONFIGURATION, Baggage, Environment, StarterBaggage
 from ytf.backends.yarn.home import JobHome, YarnHome
 from ytf.backends.yarn.uploading import Uploading
 from ytf.errors import SpecError
@@ -22,6 +22,7 @@ from ytf.packaging import installation
 from ytf.packaging.archives import SUFFIX, pack
 from ytf.packaging.cache import LayerCache
 from ytf.packaging.launching import Places, module_script, starter_script
+from ytf.packaging.layers import Layer, LayerKind, content
 from ytf.packaging.shipping import Shipment, ShippedEnvironment, ShippedRuntime
 from ytf.packaging.store import LayerStore
 from ytf.packaging.walking import walk
@@ -63,6 +64,7 @@ def ship(
     runtime = shipment.add_runtime(
         installation.current(), with_interpreter=plan.spec.python is None
     )
+    settings = _configuration(shipment, conf)
     shipped = _environments(shipment, plan.spec)
     store = LayerStore(home.files, home.layers, owner)
     store.use(PurePosixPath(job_home.staging).name, shipment.layers)
@@ -73,32 +75,33 @@ def ship(
         each.layer.digest: (baggage.layer_name(each.layer), baggage.of_layer(home.files, each))
         for each in stored
     }
-    common = dict(layers[layer.digest] for layer in runtime.layers)
     places = _places(runtime, plan.spec.python)
     interpreter = runtime.made_of.interpreter
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        confs = {
-            name: pool.submit(_stage, job_home, name, _pieces(path))
-            for name, path in _conf_files(conf)
-        }
         files = {
             upload.name: pool.submit(_upload, job_home, conf, number, upload)
             for number, upload in enumerate(plan.uploads)
         }
         manifests = {
-            name: pool.submit(_stage, job_home, name, [environment.manifest.encode()])
-            for name, environment in {_manifest_name(e): e for e in shipped.values()}.items()
+            name: pool.submit(_stage, job_home, PurePosixPath(name).name, [manifest.encode()])
+            for name, manifest in {
+                baggage.manifest_name(each.manifest): each.manifest for each in shipped.values()
+            }.items()
         }
     environments = {
-        group: _environment(environment, layers, manifests[_manifest_name(environment)].result())
+        group: _environment(
+            environment, layers, manifests[baggage.manifest_name(environment.manifest)].result()
+        )
         for group, environment in shipped.items()
     }
     return Shipped(
-        master={name: done.result() for name, done in confs.items()} | common,
+        master=dict(layers[layer.digest] for layer in runtime.layers)
+        | ({} if settings is None else {CONFIGURATION: layers[settings.digest][1]}),
         master_script=module_script("ytf.master", places, interpreter),
         starter=StarterBaggage(
             script=starter_script(places, interpreter),
-            files={name: done.result() for name, done in files.items()} | common,
+            files={name: done.result() for name, done in files.items()}
+            | dict(layers[layer.digest] for layer in runtime.starter_layers),
             environments=environments,
         ),
     )
@@ -118,16 +121,12 @@ def _environment(
     shipped: ShippedEnvironment, layers: dict[str, tuple[str, LocalFile]], manifest: LocalFile
 ) -> Environment:
     own = {layer.digest: layers[layer.digest] for layer in shipped.layers}
-    name = _manifest_name(shipped)
+    name = baggage.manifest_name(shipped.manifest)
     return Environment(
         manifest=name,
         layers={digest: folder for digest, (folder, _) in own.items()},
         files={name: manifest, **dict(own.values())},
     )
-
-
-def _manifest_name(shipped: ShippedEnvironment) -> str:
-    return f"ytf_environment_{shipped.manifest.digest[:16]}.json"
 
 
 def _places(runtime: ShippedRuntime, python: str | None) -> Places:
@@ -142,12 +141,15 @@ def _places(runtime: ShippedRuntime, python: str | None) -> Places:
     )
 
 
-def _conf_files(conf: Configuration) -> list[tuple[str, Path]]:
-    """The submitter's configuration, for nodes that show containers none of theirs."""
+def _configuration(shipment: Shipment, conf: Configuration) -> Layer | None:
+    """The submitter's configuration, for nodes that show containers none of theirs.
+
+    As a layer it is uploaded and fetched once, and not with each job.
+    """
     if conf.directory is None:
-        return []
-    found = [(name, conf.directory / name) for name in FILES]
-    return [(name, path) for name, path in found if path.is_file()]
+        return None
+    entries = walk(os.fspath(conf.directory), skip=lambda found: found.name not in FILES)
+    return shipment.add(content(LayerKind.SETTINGS, "Hadoop's configuration", entries))
 
 
 def check_name(name: str) -> None:

@@ -11,11 +11,10 @@ import msgspec
 
 from ytf.backends.api import Tell
 from ytf.backends.local.home import Home
-from ytf.backends.yarn import baggage
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.capacity import admit, refusal
 from ytf.backends.yarn.contexts import SECRET, Contexts
-from ytf.backends.yarn.home import JobHome, YarnHome
+from ytf.backends.yarn.home import JobHome, StagedJob, YarnHome
 from ytf.backends.yarn.kinds import access_of, resource_of
 from ytf.backends.yarn.reports import TYPE
 from ytf.backends.yarn.shipping import Shipped, ship
@@ -28,7 +27,6 @@ from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
 from ytf.hadoop.yarn.submission import Submission
 from ytf.master.info import JobInfo
 from ytf.packaging.cache import LayerCache
-from ytf.specs.codec import to_json
 from ytf.specs.names import JobId
 
 if TYPE_CHECKING:
@@ -48,15 +46,15 @@ def submit(rm: ResourceManager, home: YarnHome, plan: Plan, tell: Tell) -> JobId
     new, spec = admit(rm, plan.spec)
     plan = msgspec.structs.replace(plan, spec=spec)
     job = JobId(str(new))
-    home.ensure()
-    job_home = home.job(job)
-    job_home.files.mkdir(job_home.staging)
+    job_home = home.make_job(job)
     is_submitted = False
     try:
-        Submitter.current(rm.conf).declare(job_home)
-        # Shipping needs no look at the cluster, and takes the longest.
-        cache = LayerCache(Home.of().root / "layers")
-        shipped = ship(home, job_home, cache, rm.conf, rm.user, plan, tell)
+        # Side by side: a file in HDFS is mostly a wait for its DataNode's report.
+        with ThreadPoolExecutor(1) as pool:
+            declared = pool.submit(Submitter.current(rm.conf).declare, job_home)
+            cache = LayerCache(Home.of().root / "layers")
+            shipped = ship(home, job_home, cache, rm.conf, rm.user, plan, tell)
+        declared.result()
         submission = _stage(rm, job_home, new, plan, shipped)
         is_submitted = True
         _send(rm, submission)
@@ -75,27 +73,13 @@ def _stage(
     rm: ResourceManager, job_home: JobHome, new: ApplicationId, plan: Plan, shipped: Shipped
 ) -> Submission:
     spec = plan.spec
-    secret = secrets.token_hex(32).encode()
-    about = JobInfo(
-        id=JobId(str(new)), user=rm.user, submitted_at=time.time(), backend=plan.backend
-    )
-    staged = {
-        "spec.json": to_json(spec).encode(),
-        "job.json": msgspec.json.encode(about),
-        "secret": secret,
-        "baggage.json": baggage.encode(shipped.starter),
-    }
-    # At once: a file of HDFS is mostly a wait for its DataNode's report.
-    with ThreadPoolExecutor(len(staged)) as pool:
-        for done in [
-            pool.submit(job_home.files.write, f"{job_home.staging}/{name}", [data])
-            for name, data in staged.items()
-        ]:
-            done.result()
+    secret = secrets.token_hex(32)
+    info = JobInfo(id=JobId(str(new)), user=rm.user, submitted_at=time.time(), backend=plan.backend)
+    job_home.stage(StagedJob(info=info, spec=spec, secret=secret, starter=shipped.starter))
     contexts = Contexts(
         user=rm.user,
         secure=rm.conf.secure,
-        credentials=Credentials({}, {SECRET: secret}),
+        credentials=Credentials({}, {SECRET: secret.encode()}),
         access=access_of(spec),
     )
     return Submission(

@@ -20,8 +20,6 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from ytf.backends.api import Removed
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.burial import record_end
@@ -31,7 +29,6 @@ from ytf.backends.yarn.submitter import Submitter
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import ApplicationReport
-from ytf.master.info import JobInfo
 from ytf.packaging.cache import LayerCache
 from ytf.packaging.collection import DAY_MS, collect
 from ytf.packaging.store import USES, LayerStore
@@ -130,10 +127,11 @@ class Sweep:
     def _record_forgotten(self, home: JobHome, job: JobId) -> None:
         if self.dryrun or home.record() is not None or not _listed(self._files, home.journal):
             return  # recorded already, or no master ever ran
-        spec = home.spec()
-        if spec is None:
+        try:
+            staged = home.staged()
+        except FileNotFoundError:
             return
-        about = msgspec.json.decode(home.read("job.json"), type=JobInfo)
+        spec, about = staged.spec, staged.info
         status = JobStatus(
             id=job,
             name=spec.name,
