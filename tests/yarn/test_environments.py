@@ -41,7 +41,7 @@ def test_an_environment_a_script_and_files_from_here_and_from_hdfs(yarn: Yarn) -
     lines = yarn.run("ytf", "logs", job).stdout.splitlines()
     for task in ("worker:0", "worker:1"):
         said = [line.partition(" | ")[2] for line in lines if line.startswith(f"{task} | ")]
-        assert said[0].startswith("own 42 prefix environment-"), said
+        assert said[0].startswith("own 42 prefix environment of"), said
         assert said[0].endswith(f"of {sys.version_info[:2]}")
         assert said[1:] == ["data from hdfs extra from here", f"input hdfs://{folder}/input"]
 

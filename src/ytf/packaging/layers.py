@@ -36,6 +36,7 @@ class LayerKind(enum.Enum):
     DISTRIBUTION = "distribution"
     BUNDLE = "bundle"
     CODE = "code"
+    MANIFEST = "manifest"
     SETTINGS = "settings"
     """Files that may hold passwords: they are their owner's alone to read."""
 

@@ -12,18 +12,22 @@ from ytf.packaging.archives import Archive
 from ytf.packaging.cache import LayerCache
 from ytf.packaging.installation import Installation
 from ytf.packaging.interpreter import interpreter
-from ytf.packaging.layers import Content, Layer
+from ytf.packaging.layers import Content, Entry, Layer, LayerKind, content
 from ytf.packaging.linking import Manifest, manifest
 from ytf.packaging.runtime import Runtime, runtime
 from ytf.packaging.split import split
+
+MANIFEST = "environment.json"
 
 
 class ShippedEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment of the user's command: a node puts it together by the manifest."""
 
     layers: tuple[Layer, ...]
-    """All of them, the interpreter's last."""
+    """All of them but the manifest's, the interpreter's last."""
     manifest: Manifest
+    manifest_layer: Layer
+    """With the manifest as the file :data:`MANIFEST`."""
 
 
 class ShippedRuntime(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +78,12 @@ class Shipment:
         contents, base = split(found), interpreter(found)
         layers = [self.add(what) for what in contents]
         base_layer = self.add(base.content)
+        plan = manifest(base, base_layer, contents, layers)
+        file = Entry(path=MANIFEST, data=plan.encode())
         return ShippedEnvironment(
-            layers=(*layers, base_layer), manifest=manifest(base, base_layer, contents, layers)
+            layers=(*layers, base_layer),
+            manifest=plan,
+            manifest_layer=self.add(content(LayerKind.MANIFEST, "manifest", [file])),
         )
 
     def add_runtime(self, found: Installation, *, with_interpreter: bool = True) -> ShippedRuntime:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from ytf.starter.address import join
+from ytf.starter.config import ROOM
 from ytf.starter.environment import Identity, activate, container_environment, environment
 from ytf.starter.keeper import Command
 from ytf.starter.log import say
@@ -75,7 +76,7 @@ def assemble(starter: Starter, attempt: Attempt) -> None:
         return
     from ytf.starter import assembly  # only tasks that bring an environment need it
 
-    place = os.path.abspath(os.path.splitext(wanted.manifest)[0])
+    place = os.path.abspath(os.path.join(ROOM, "environment"))
     try:
         starter.assembled = assembly.assemble(wanted.manifest, wanted.layers, place)
     except assembly.AssemblyError as exc:

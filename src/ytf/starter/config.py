@@ -16,6 +16,8 @@ NONE = "none"
 TENSORFLOW = "tensorflow"
 
 VARIABLE = "YTF_STARTER"
+ROOM = ".ytf"
+"""The directory for all of ours in a YARN container's working directory, which is the user's."""
 
 
 class ConfigError(Exception):

@@ -13,7 +13,7 @@ import base64
 import json
 import os
 
-from ytf.starter.config import VARIABLE, ConfigError
+from ytf.starter.config import ROOM, VARIABLE, ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LAUNCH = "YTF_LAUNCH"
 SCRIPT = "YTF_SCRIPT"
 """The script that starts ytf's process, as base64: it becomes a file before that runs."""
 SECRET_ALIAS = b"ytf.job.secret"
-SECRET_FILE = ".ytf/secret"
+SECRET_FILE = ROOM + "/secret"
 _TOKEN_FILE = b"HADOOP_TOKEN_FILE_LOCATION"
 _TOKEN_FIELDS = 5  # alias, identifier, password, kind, service
 

@@ -201,7 +201,9 @@ def test_whose_log_a_file_is() -> None:
         assert parse_name(other) is None
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x", "", 'a"b', "$HOME", "a`b"])
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../x", "a/../../x", "", 'a"b', "$HOME", "a`b", ".ytf/x"]
+)
 def test_names_that_would_break_a_nodes_script(name: str) -> None:
     with pytest.raises(SpecError, match="cannot be the name"):
         check_name(name)

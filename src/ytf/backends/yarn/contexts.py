@@ -8,12 +8,13 @@ import shlex
 from dataclasses import dataclass, field
 
 from ytf.backends.api import Launch
-from ytf.backends.yarn.baggage import ROOM, Baggage, StarterBaggage
+from ytf.backends.yarn.baggage import Baggage, StarterBaggage
 from ytf.hadoop.security.credentials import Credentials
 from ytf.hadoop.security.login import USER_VARIABLE
 from ytf.hadoop.security.tokens import MASTER_TOKEN
 from ytf.hadoop.yarn.launch import Access, LaunchContext
 from ytf.specs.names import group_of, index_of
+from ytf.starter.config import ROOM
 from ytf.starter.container import LAUNCH, SCRIPT, SECRET_ALIAS
 
 SECRET = SECRET_ALIAS.decode()

@@ -11,23 +11,30 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ytf.backends.api import Tell
-from ytf.backends.yarn import baggage
-from ytf.backends.yarn.baggage import CONFIGURATION, Baggage, Environment, StarterBaggage
+from ytf.backends.yarn.baggage import (
+    CONFIGURATION,
+    Baggage,
+    Environment,
+    StarterBaggage,
+)
 from ytf.backends.yarn.home import JobHome, YarnHome
 from ytf.backends.yarn.uploading import Uploading
 from ytf.errors import SpecError
 from ytf.hadoop.conf import FILES, Configuration
-from ytf.hadoop.yarn.launch import FileType, LocalFile
+from ytf.hadoop.yarn.launch import FileType, LocalFile, Visibility
 from ytf.packaging import installation
 from ytf.packaging.archives import SUFFIX, pack
 from ytf.packaging.cache import LayerCache
 from ytf.packaging.launching import Places, module_script, starter_script
 from ytf.packaging.layers import Layer, LayerKind, content
-from ytf.packaging.shipping import Shipment, ShippedEnvironment, ShippedRuntime
-from ytf.packaging.store import LayerStore
+from ytf.packaging.shipping import MANIFEST, Shipment, ShippedEnvironment, ShippedRuntime
+from ytf.packaging.store import LayerStore, StoredLayer
+from ytf.packaging.store import Visibility as LayerVisibility
 from ytf.packaging.walking import walk
 from ytf.specs.job import JobSpec
 from ytf.specs.urls import is_url
+from ytf.starter.config import ROOM
+from ytf.storage.files import Files, FileStatus
 from ytf.storage.hdfs import HdfsFiles, path_of
 
 if TYPE_CHECKING:
@@ -72,8 +79,7 @@ def ship(
     stored = store.ensure(shipment.layers, uploading.packing(shipment.archive), uploading.progress)
     uploading.done()
     layers = {
-        each.layer.digest: (baggage.layer_name(each.layer), baggage.of_layer(home.files, each))
-        for each in stored
+        each.layer.digest: (_layer_name(each.layer), _of_layer(home.files, each)) for each in stored
     }
     places = _places(runtime, plan.spec.python)
     interpreter = runtime.made_of.interpreter
@@ -82,18 +88,7 @@ def ship(
             upload.name: pool.submit(_upload, job_home, conf, number, upload)
             for number, upload in enumerate(plan.uploads)
         }
-        manifests = {
-            name: pool.submit(_stage, job_home, PurePosixPath(name).name, [manifest.encode()])
-            for name, manifest in {
-                baggage.manifest_name(each.manifest): each.manifest for each in shipped.values()
-            }.items()
-        }
-    environments = {
-        group: _environment(
-            environment, layers, manifests[baggage.manifest_name(environment.manifest)].result()
-        )
-        for group, environment in shipped.items()
-    }
+    environments = {group: _environment(each, layers) for group, each in shipped.items()}
     return Shipped(
         master=dict(layers[layer.digest] for layer in runtime.layers)
         | ({} if settings is None else {CONFIGURATION: layers[settings.digest][1]}),
@@ -118,23 +113,23 @@ def _environments(shipment: Shipment, spec: JobSpec) -> dict[str, ShippedEnviron
 
 
 def _environment(
-    shipped: ShippedEnvironment, layers: dict[str, tuple[str, LocalFile]], manifest: LocalFile
+    shipped: ShippedEnvironment, layers: dict[str, tuple[str, LocalFile]]
 ) -> Environment:
     own = {layer.digest: layers[layer.digest] for layer in shipped.layers}
-    name = baggage.manifest_name(shipped.manifest)
+    folder, file = layers[shipped.manifest_layer.digest]
     return Environment(
-        manifest=name,
-        layers={digest: folder for digest, (folder, _) in own.items()},
-        files={name: manifest, **dict(own.values())},
+        manifest=f"{folder}/{MANIFEST}",
+        layers={digest: place for digest, (place, _) in own.items()},
+        files={folder: file, **dict(own.values())},
     )
 
 
 def _places(runtime: ShippedRuntime, python: str | None) -> Places:
     interpreter = runtime.interpreter
     return Places(
-        code=baggage.layer_name(runtime.code),
-        libraries=[baggage.layer_name(layer) for layer in runtime.libraries],
-        interpreter="" if interpreter is None else baggage.layer_name(interpreter),
+        code=_layer_name(runtime.code),
+        libraries=[_layer_name(layer) for layer in runtime.libraries],
+        interpreter="" if interpreter is None else _layer_name(interpreter),
         python=python,
         packages=runtime.made_of.packages,
         version=runtime.made_of.version,
@@ -155,10 +150,10 @@ def _configuration(shipment: Shipment, conf: Configuration) -> Layer | None:
 def check_name(name: str) -> None:
     """Raise ``SpecError`` for what cannot be a name in a working directory."""
     parts = PurePosixPath(name).parts
-    if name.startswith("/") or ".." in parts or not parts or _UNSAFE & set(name):
+    if name.startswith("/") or not parts or {"..", ROOM} & set(parts) or _UNSAFE & set(name):
         raise SpecError(
             f"{name!r} cannot be the name of a shipped file",
-            hint='use one relative to the working directory, without any of " $ ` \\',
+            hint=f'use one relative to the working directory, not in {ROOM}, without " $ ` \\',
         )
 
 
@@ -180,7 +175,7 @@ def _in_hdfs(url: str, conf: Configuration) -> LocalFile:
     """What is there already, be it a file or a directory: nodes fetch it from where it lies."""
     files = HdfsFiles.open(url, conf)
     try:
-        return baggage.of_staged(files, files.stat(path_of(url)))
+        return _of_staged(files, files.stat(path_of(url)))
     except FileNotFoundError as exc:
         raise SpecError(f"there is no {url} to ship") from exc
 
@@ -194,7 +189,7 @@ def _stage(
     path = f"{job_home.staging}/{name}"
     if "/" in name:
         job_home.files.mkdir(str(PurePosixPath(path).parent))
-    return baggage.of_staged(job_home.files, job_home.files.write(path, pieces), type_)
+    return _of_staged(job_home.files, job_home.files.write(path, pieces), type_)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
@@ -204,3 +199,31 @@ def _pieces(path: Path) -> Iterator[bytes]:
                 yield piece
     except OSError as exc:
         raise SpecError(f"cannot ship {path}: {exc.strerror}") from exc
+
+
+def _layer_name(layer: Layer) -> str:
+    """The directory into which a node unpacks a layer.
+
+    So deep that nodes, which list every container's files for its log, five
+    directories deep and through links, do not list the modules of a layer.
+    """
+    return f"{ROOM}/layers/{layer.digest[:16]}"
+
+
+def _of_layer(files: Files, stored: StoredLayer) -> LocalFile:
+    """A layer, shared by as many of a node's applications as may read it."""
+    is_public = stored.visibility is LayerVisibility.PUBLIC
+    return LocalFile(
+        url=files.uri(stored.path),
+        size=stored.size,
+        modified_ms=stored.mtime_ms,
+        type=FileType.ARCHIVE,
+        visibility=Visibility.PUBLIC if is_public else Visibility.PRIVATE,
+    )
+
+
+def _of_staged(files: Files, status: FileStatus, type_: FileType = FileType.FILE) -> LocalFile:
+    """A file of the job's own."""
+    return LocalFile(
+        url=files.uri(status.path), size=status.size, modified_ms=status.mtime_ms, type=type_
+    )
