@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ytf.backends.yarn.causes import completion
-from ytf.backends.yarn.fetching import in_words
+from ytf.backends.yarn.wording import in_words
 from ytf.hadoop.yarn.ids import ContainerId
 from ytf.hadoop.yarn.records import ContainerState, ContainerStatus
 from ytf.master.events import Cause, ContainerCompleted
@@ -90,3 +90,33 @@ def test_what_a_process_says() -> None:
     assert bad.diagnostics == "exited with 3 (Exception from launch)"
     assert (killed.exit_code, killed.signal) == (None, 9)
     assert killed.diagnostics == "ended by signal 9"
+
+
+MASTER_FAILED = """\
+Application application_1_0007 failed 2 times in previous 600000 milliseconds due to AM Container \
+for appattempt_1_0007_000002 exited with  exitCode: 6
+Failing this attempt.Diagnostics: [2026-11-16 07:33:05.279]Exception from container-launch.
+Container id: container_1_0007_02_000001
+Exit code: 6
+
+[2026-11-16 07:33:05.286]Container exited with a non-zero exit code 6. Error file: prelaunch.err.
+Last 4096 bytes of prelaunch.err :
+Last 4096 bytes of stderr :
+ytf: this node, vm, has no /no/such/python: name another.
+ytf: second line
+
+
+[2026-11-16 07:33:05.286]Container exited with a non-zero exit code 6. Error file: prelaunch.err.
+Last 4096 bytes of stderr :
+ytf: this node, vm, has no /no/such/python: name another.
+
+
+. Failing the application."""
+
+
+def test_what_a_master_said_last_is_what_is_told() -> None:
+    assert in_words(MASTER_FAILED).splitlines() == [
+        "The job's master failed 2 times, the last time with exit code 6, and said:",
+        "ytf: this node, vm, has no /no/such/python: name another.",
+        "ytf: second line",
+    ]

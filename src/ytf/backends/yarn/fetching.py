@@ -11,7 +11,6 @@ from pathlib import PurePosixPath
 _GONE = re.compile(r"File does not exist: (\S+)")
 _CHANGED = re.compile(r"Resource (\S+) changed on src filesystem")
 _BROKEN = "Download and unpack failed"
-_FRAME = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)")
 
 _VERIFY = (
     "`ytf gc --verify` finds damaged layers and sets them aside; "
@@ -32,14 +31,6 @@ def explain(diagnostics: str) -> str | None:
     if _BROKEN in diagnostics:
         return f"A node could not unpack what the job needs: {_VERIFY}."
     return None
-
-
-def in_words(diagnostics: str) -> str:
-    """What YARN says of an application, without stack traces, and after what it means."""
-    lines = [line for line in diagnostics.splitlines() if not _FRAME.fullmatch(line)]
-    said = "\n".join(lines).strip()
-    meaning = explain(diagnostics)
-    return f"{meaning}\n{said}" if meaning else said
 
 
 def _layer(words: re.Pattern[str], diagnostics: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ytf.backends.yarn.fetching import in_words
+from ytf.backends.yarn.wording import in_words
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
 from ytf.hadoop.yarn.records import FinalStatus as YarnFinalStatus
 from ytf.specs.job import JobSpec
