@@ -168,6 +168,26 @@ def test_the_first_cause_is_the_earliest_end_not_the_first_report() -> None:
     assert world.task("worker:0") is TaskState.FAILED
 
 
+def test_a_task_that_ends_before_everybody_is_there_fails_the_job_at_once() -> None:
+    world = Story(job())
+    world.allocate_all()
+    first = world.starters[world.at("worker:0")]
+    world.register(first)
+    world.feed(
+        e.TaskExited(
+            task=first.task,
+            attempt=1,
+            container=first.container,
+            exit_code=126,
+            signal=None,
+            ended_at=world.now,
+            reason="the environment cannot be made",
+        )
+    )
+    assert world.outcome() is FinalStatus.FAILED
+    assert "the environment cannot be made" in world.text()
+
+
 def test_while_the_master_lives_what_is_told_first_came_first() -> None:
     world = Story(job()).start()
     late = world.starters[world.at("worker:0")]

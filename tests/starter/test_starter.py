@@ -519,3 +519,39 @@ def test_at_a_terminal_the_program_has_the_starters_own_streams(
         finally:
             if starter.poll() is None:
                 starter.kill()
+
+
+def test_an_environment_that_cannot_be_made_is_told_without_waiting_for_others(
+    master: FakeMaster, start: Start
+) -> None:
+    starter = start("true", environment={"manifest": "no.json", "layers": {}})
+    exited = master.expect("exited", 0)
+    assert exited["exit_code"] == 126
+    assert "the environment's manifest cannot be read" in exited["reason"]
+    master.order(stop=True)
+    assert starter.wait() == 0
+
+
+def test_an_environment_is_found_first(master: FakeMaster, start: Start, tmp_path: Path) -> None:
+    for place in ("layer/bin", "base/bin"):
+        (tmp_path / place).mkdir(parents=True)
+    tool = tmp_path / "layer/bin/tool"
+    tool.write_text("#!/bin/sh\necho found in $VIRTUAL_ENV\n")
+    tool.chmod(0o755)
+    plan = {
+        "version": 1,
+        "layers": ["l"],
+        "interpreter": "i",
+        "executable": "bin/python",
+        "library_path": False,
+        "python": "3.11",
+        "tree": {"bin": {"tool": 0}},
+    }
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    places = {"l": str(tmp_path / "layer"), "i": str(tmp_path / "base")}
+    (tmp_path / "work" / ".ytf").mkdir(parents=True)
+    starter = start("tool", environment={"manifest": str(tmp_path / "plan.json"), "layers": places})
+    master.meet()
+    assert master.expect("exited", 0)["exit_code"] == 0
+    said = (starter.log_dir / "0" / "stdout").read_text()
+    assert said == f"found in {starter.cwd}/.ytf/environment\n"

@@ -8,7 +8,7 @@ from ytf.specs.names import JobId
 
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a submission beyond its spec: ``job.json``."""
+    """What is known of a submission beyond its spec; part of ``job.json``."""
 
     id: JobId
     user: str

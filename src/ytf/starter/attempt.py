@@ -85,6 +85,8 @@ def assemble(starter: Starter, attempt: Attempt) -> None:
 
 def wait_for_peers(starter: Starter, attempt: Attempt) -> None:
     """Have a cluster spec that others have too, with this task in its place."""
+    if attempt.exit is not None:
+        return
     config = starter.config
     address = None if attempt.port is None else join(starter.host, attempt.port)
 
@@ -105,7 +107,8 @@ def wait_for_peers(starter: Starter, attempt: Attempt) -> None:
 def make_environment(starter: Starter, attempt: Attempt) -> None:
     """Put the cluster spec where the program finds it: in variables and in a file."""
     spec = attempt.spec
-    assert spec is not None
+    if spec is None:
+        return
     identity = Identity(
         starter.config,
         attempt=attempt.number,

@@ -40,7 +40,7 @@ def _load() -> tuple[DescriptorPool, ClassOf]:
     """A pool with all our files, and what makes a class of a descriptor."""
     try:
         return _load_quickly()
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, TypeError):
         return _load_anywhere()
 
 
@@ -49,8 +49,8 @@ def _load_quickly() -> tuple[DescriptorPool, ClassOf]:
 
     Through ``google.protobuf.descriptor_pool`` every command and every master
     would also load the whole implementation in Python that the core replaces,
-    for 0.14 s of a processor. This way is not a public one: what it needs and
-    does not find is an ImportError or AttributeError.
+    for 0.14 s of a processor. This way is not a public one: where it is not
+    as it was, there is the other.
     """
     from google._upb import _message as core
 
