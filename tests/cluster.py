@@ -22,7 +22,8 @@ CLUSTERS = {
     "hadoop": OPTIONS,
     # The oldest release that is tested and the pair of ResourceManagers: one start for both.
     "hadoop_pair": ClusterOptions(version="3.3.6", nodes=1, ha=True),
-    "hadoop_newest": ClusterOptions(version="3.5.0", nodes=1),
+    # The newest, and node labels, which change how everything is scheduled.
+    "hadoop_newest": ClusterOptions(version="3.5.0", nodes=2, labels={"nm2": "fast"}),
 }
 """The fixtures, and what each of them is."""
 # The first test waits for the cluster, too.
@@ -72,7 +73,7 @@ def hadoop_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def hadoop_newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A running cluster of the newest release, with one node."""
+    """A running cluster of the newest release, with a node that has a label and one without."""
     yield from _running(tmp_path_factory, "hadoop_newest")
 
 

@@ -18,6 +18,26 @@ def test_the_newest(hadoop_newest: Cluster, yarn_home: Path, tmp_path: Path, gat
     _from_submission_to_logs_and_a_kill(Yarn(hadoop_newest, yarn_home, tmp_path), gate)
 
 
+def test_a_group_runs_on_nodes_with_its_label(
+    hadoop_newest: Cluster, yarn_home: Path, tmp_path: Path
+) -> None:
+    yarn = Yarn(hadoop_newest, yarn_home, tmp_path)
+    job = yarn.submit("ps:1,worker:2", "true", "--node_label", "worker:fast")
+    tasks = yarn.wait(job, "SUCCEEDED")["tasks"]
+    nodes = {group: {t["node"] for t in tasks if t["group"] == group} for group in ("ps", "worker")}
+    labelled = {
+        node["id"] for node in hadoop_newest.rm_rest("/nodes")["nodes"]["node"]
+        if node.get("nodeLabels") == ["fast"]
+    }  # fmt: skip
+    assert nodes["worker"] == labelled
+    assert nodes["ps"].isdisjoint(labelled)
+
+    argv = ("--backend", "yarn", "--node_label", "slow", "-r", "worker:1", "true")
+    refused = yarn.run("ytf-submit", *argv, code=1).stderr
+    assert "'slow'" in refused
+    assert "fast" in refused
+
+
 def _from_submission_to_logs_and_a_kill(yarn: Yarn, gate: str) -> None:
     (yarn.work / "gate").mkdir()
     killed = yarn.submit("ps:1,worker:1", gate + "echo begun; " + HERE + HOLD)
