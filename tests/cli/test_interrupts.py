@@ -12,7 +12,8 @@ def _interrupt_while_held(interrupts: Interrupts, *, times: int) -> list[int]:
     """How many signals the block got through before the exception came, if it did."""
     passed: list[int] = []
     try:
-        with interrupts.held():
+        with interrupts.holding("one moment") as hold:
+            hold()
             for number in range(times):
                 os.kill(os.getpid(), signal.SIGINT)
                 passed.append(number)
@@ -43,15 +44,35 @@ def test_a_closed_terminal_is_one_unless_it_is_ignored(ignored: bool) -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_the_first_waits_for_the_end_of_a_block_that_is_held() -> None:
+def test_the_first_waits_for_the_end_of_a_block_that_is_held(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     interrupts = Interrupts()
     with interrupts:
         assert _interrupt_while_held(interrupts, times=1) == [0]
-        with interrupts.held():
-            pass  # nothing is pending any more
+        assert capfd.readouterr().err == "one moment\n"
+        with interrupts.holding("one moment") as hold:
+            hold()  # nothing is pending any more
 
 
 def test_the_second_does_not() -> None:
     interrupts = Interrupts()
     with interrupts:
         assert _interrupt_while_held(interrupts, times=2) == [0]
+        with interrupts.holding("one moment"):
+            pass  # nothing is pending any more
+
+
+def test_before_it_is_held_none_waits(capfd: pytest.CaptureFixture[str]) -> None:
+    interrupts = Interrupts()
+    passed: list[str] = []
+
+    def block() -> None:
+        with interrupts, interrupts.holding("one moment"):
+            os.kill(os.getpid(), signal.SIGINT)
+            passed.append("the signal")
+
+    with pytest.raises(Interrupted):
+        block()
+    assert passed == []
+    assert capfd.readouterr().err == ""

@@ -274,6 +274,7 @@ class TestWait:
             "worker:0 SUCCEEDED",
             f"job {JOB}: SUCCEEDED",
             f"ytf-submit: job {JOB} succeeded in 0:00:12",
+            f"ytf-submit: `ytf logs {JOB}` shows what the tasks wrote",
         ]
 
     def test_a_failure_that_was_ignored_is_told(

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ytf.backends.api import KEEP_S, Access, JobHandle, LogLine, Rubbish, Tell, silent
+from ytf.backends.api import (
+    KEEP_S,
+    Access,
+    Hold,
+    JobHandle,
+    LogLine,
+    Rubbish,
+    Tell,
+    silent,
+    unheld,
+)
 from ytf.client.plan import Plan
 from ytf.errors import NotFoundError
 from ytf.specs.cluster import ClusterSpec
@@ -95,11 +105,18 @@ class FakeBackend:
     def __init__(self, handle: FakeHandle) -> None:
         self.handle = handle
         self.submitted: list[Plan] = []
+        self.tells: List[str] = []
         self.sweeps = 0
         self.rubbish: Rubbish = []
         self.collections: List[tuple[float, bool, bool]] = []
 
-    def submit(self, plan: Plan, tell: Tell = silent) -> JobHandle:
+    def user(self) -> str:
+        return "alice"
+
+    def submit(self, plan: Plan, tell: Tell = silent, hold: Hold = unheld) -> JobHandle:
+        for text in self.tells:
+            tell(text)
+        hold()
         self.submitted.append(plan)
         return self.handle
 
@@ -127,6 +144,8 @@ class FakeBackend:
         self.sweeps += 1
         return []
 
-    def collect(self, *, keep_s: float, dryrun: bool = False, verify: bool = False) -> Rubbish:
+    def collect(
+        self, *, keep_s: float, dryrun: bool = False, verify: bool = False, tell: Tell = silent
+    ) -> Rubbish:
         self.collections.append((keep_s, dryrun, verify))
         return self.rubbish

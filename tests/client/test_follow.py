@@ -5,6 +5,7 @@ import pytest
 
 from tests.client.fakes import JOB, FakeHandle, status, task
 from ytf.client.follow import Setbacks, changes, counts, describe_task, follow
+from ytf.errors import OutcomeUnknownError, UnreachableError, YtfError
 from ytf.specs.names import TaskId
 from ytf.specs.status import JobEvent, JobState, JobStatus, TaskState, TaskStatus
 
@@ -22,6 +23,52 @@ def test_each_new_status_comes_once_and_the_last_is_final() -> None:
 
 def test_a_job_that_has_ended_is_followed_at_once() -> None:
     assert [s.state for s in follow(FakeHandle(status(JobState.FAILED)))] == [JobState.FAILED]
+
+
+class Moody(FakeHandle):
+    """Raises ``moods`` first, one for each look."""
+
+    def __init__(self, *story: JobStatus, moods: list[YtfError]) -> None:
+        super().__init__(*story)
+        self.moods = moods
+
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        if self.moods:
+            raise self.moods.pop(0)
+        return super().wait(known, timeout_s)
+
+    def events(self) -> list[JobEvent]:
+        raise UnreachableError("gone")
+
+
+def test_a_cluster_that_is_away_for_a_while_is_told_of_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("ytf.client.follow.time.sleep", pauses.append)
+    moods: list[YtfError] = [UnreachableError("gone"), OutcomeUnknownError("mute")]
+    handle = Moody(status(JobState.RUNNING), status(JobState.SUCCEEDED), moods=moods)
+    said: list[str] = []
+    seen = [s.state for s in follow(handle, tell=said.append)]
+    assert seen == [JobState.RUNNING, JobState.SUCCEEDED]
+    assert said == [f"gone; job {JOB} goes on, and so does the wait for it"]
+    assert pauses == [1.0, 1.0]
+
+
+def test_one_that_stays_away_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr("ytf.client.follow.time.sleep", sleep)
+    monkeypatch.setattr("ytf.client.follow.time.monotonic", lambda: now)
+    gone: list[YtfError] = [UnreachableError("gone")] * 10_000
+    with pytest.raises(UnreachableError, match="for 10 minutes: gone") as caught:
+        list(follow(Moody(status(JobState.RUNNING), status(JobState.FAILED), moods=gone)))
+    assert now == 600.0
+    assert f"`ytf status {JOB}`" in (caught.value.hint or "")
 
 
 def test_what_changed_is_said_once() -> None:
@@ -67,6 +114,10 @@ class TestSetbacks:
         JobEvent(at=2.0, event="ContainerCompleted", task="worker:0", text="c1 ended"),
         JobEvent(at=2.0, event="TaskExited", task="ps:0", text="not of interest"),
     )
+
+    def test_reasons_that_cannot_be_had_are_done_without(self) -> None:
+        setbacks = Setbacks(Moody(self.RUNNING, moods=[]))
+        assert setbacks.between(self.RUNNING, self.AGAIN) == {}
 
     def test_only_who_failed_is_given_a_reason_and_once(self) -> None:
         handle = FakeHandle(self.RUNNING)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,17 @@ def test_submit_plans_here_and_gives_a_job(tmp_path: Path, monkeypatch: pytest.M
     outcome = job.wait()
     assert outcome.succeeded
     assert outcome.raise_for_status() is outcome
+
+
+def test_what_takes_long_is_logged_and_the_backend_says_who_submits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "ytf")
+    backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED)))
+    backend.tells = ["uploading 100% of it"]
+    submit(SPEC, backend=backend)
+    assert [(r.name, r.getMessage()) for r in caplog.records] == [("ytf", "uploading 100% of it")]
+    assert backend.submitted[0].user == backend.user()
 
 
 def _of(groups: object, **fields: object) -> object:

@@ -153,8 +153,16 @@ class TestBackendChoice:
             name="yarn", reason=f"Hadoop configuration in {conf}"
         )
 
+    @pytest.mark.parametrize("variable", ["HADOOP_CONF_DIR", "YARN_CONF_DIR"])
+    def test_a_cluster_that_is_named_but_not_there_is_not_passed_over(
+        self, tmp_path: Path, variable: str
+    ) -> None:
+        with pytest.raises(SettingsError, match=variable) as caught:
+            settings.choose_backend(settings.Settings(), environ={variable: str(tmp_path)})
+        assert "--backend local" in (caught.value.hint or "")
+
     def test_local_elsewhere(self, tmp_path: Path) -> None:
-        environ = {"HADOOP_CONF_DIR": str(tmp_path), "HADOOP_HOME": str(tmp_path)}
+        environ = {"HADOOP_CONF_DIR": "", "HADOOP_HOME": str(tmp_path)}
         choice = settings.choose_backend(settings.Settings(), environ=environ)
         assert choice == settings.BackendChoice(
             name="local", reason="no Hadoop configuration found"

@@ -172,6 +172,30 @@ def test_a_damaged_cache_is_as_good_as_none(tmp_path: Path) -> None:
     assert first.path.stat().st_size == first.size
 
 
+def test_what_is_swept_while_it_is_found_was_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path / "a", {"x.py": (b"x = 1\n", False)})
+    cache = LayerCache(tmp_path / "cache")
+    first = cache.archive(code(tmp_path / "a"))
+    layer = cache.describe(code(tmp_path / "a"))
+    utime = os.utime
+
+    def swept(path: Path) -> None:
+        path.unlink()
+        utime(path)
+
+    with monkeypatch.context() as race:
+        race.setattr("ytf.packaging.cache.os.utime", swept)
+        assert cache.describe(code(tmp_path / "a")) == layer
+        assert cache.archive(code(tmp_path / "a")) == first
+    assert first.path.exists()
+    # As its name is listed, it is there; when it is looked at, no longer.
+    first.path.unlink()
+    first.path.symlink_to(tmp_path / "gone")
+    assert cache.archive(code(tmp_path / "a")) == first
+
+
 def test_what_was_not_used_for_long_goes(tmp_path: Path) -> None:
     made(tmp_path / "a", {"x.py": (b"x = 1\n", False)})
     cache = LayerCache(tmp_path / "cache")

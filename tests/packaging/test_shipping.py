@@ -203,6 +203,13 @@ def test_what_environment_and_runtime_share_travels_once(tmp_path: Path) -> None
     assert bare.layers == own.layers[1:]
 
 
+def test_a_python_that_does_not_answer(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to("/bin/true")
+    with pytest.raises(SettingsError, match="does not answer as a Python does"):
+        installation.at(tmp_path)
+
+
 def test_nodes_own_python(own: Runtime, node: Node) -> None:
     places = placed(own, node, python=sys.executable)
     done = start(starter_script(places, None), node)

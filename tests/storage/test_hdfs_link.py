@@ -50,14 +50,15 @@ def test_a_peer_that_says_nothing_does_not_hang_us(silent: str) -> None:
 def test_what_timed_out_is_destroyed_after_a_rest(
     silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hdfs_link, "_REST_S", 0.2)
+    # Long enough for a cancelled call to let go of its client, even on a busy machine.
+    monkeypatch.setattr(hdfs_link, "_REST_S", 2.0)
     files = HdfsFiles(HdfsLink(silent, NOTHING, timeout_s=0.05))
     before = threads_of_this_process()
-    for _ in range(20):
+    for _ in range(100):
         with pytest.raises(UnreachableError):
             files.stat("/x")
-    # Each client has a thread for each processor; four or five may be resting.
-    assert threads_of_this_process() <= before + 8 * (os.cpu_count() or 1)
+    # Each client has a thread for each processor; forty may be resting.
+    assert threads_of_this_process() <= before + 60 * (os.cpu_count() or 1)
 
 
 def test_nobody_there() -> None:

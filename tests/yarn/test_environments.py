@@ -34,8 +34,10 @@ def test_an_environment_a_script_and_files_from_here_and_from_hdfs(yarn: Yarn) -
     done = yarn.run(
         "ytf-submit", "--backend", "yarn", "--wait", "--framework", "none", "-m", "200",
         "--env", "my env", "-s", f"hdfs://{folder}/where.py",
-        "--files", f"data={url}/input", "--files", "extra", "-i", f"hdfs://{folder}/input",
-        "-r", "worker:2", 'python $DTF_TASK_SCRIPT; echo "input $DTF_INPUT_PATH"',
+        "--files", f"data={url}/input", "--files", f"twice.py=hdfs://{folder}/where.py",
+        "--files", "extra", "-i", f"hdfs://{folder}/input",
+        "-r", "worker:2",
+        'python $DTF_TASK_SCRIPT; cmp $DTF_TASK_SCRIPT twice.py; echo "input $DTF_INPUT_PATH"',
     )  # fmt: skip
     job = done.stdout.strip()
     lines = yarn.run("ytf", "logs", job).stdout.splitlines()

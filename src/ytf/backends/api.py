@@ -201,15 +201,29 @@ def silent(text: str) -> None:
     """For callers who want to hear nothing."""
 
 
+Hold = Callable[[], None]
+
+
+def unheld() -> None:
+    """For callers to whom one moment is as good as another to be interrupted."""
+
+
 class JobBackend(Protocol):
     """Where jobs are submitted to and found again."""
 
     name: str
 
-    def submit(self, plan: Plan, tell: Tell = silent) -> JobHandle:
+    def user(self) -> str:
+        """As whom jobs are submitted; raises ``SettingsError`` where nobody can tell."""
+        ...
+
+    def submit(self, plan: Plan, tell: Tell = silent, hold: Hold = unheld) -> JobHandle:
         """Stage and start a job; returns once it is accepted and goes on without us.
 
         ``tell`` hears what takes long, sentence by sentence, from any thread.
+        Whatever stops it half-way (an error, Ctrl-C) leaves nothing of the job.
+        ``hold`` is called when the job is staged and about to be handed over:
+        whoever interrupts from then on had better wait for the handle.
         """
         ...
 
@@ -217,12 +231,15 @@ class JobBackend(Protocol):
         """Find a job again, or raise ``NotFoundError``."""
         ...
 
-    def collect(self, *, keep_s: float, dryrun: bool = False, verify: bool = False) -> Rubbish:
+    def collect(
+        self, *, keep_s: float, dryrun: bool = False, verify: bool = False, tell: Tell = silent
+    ) -> Rubbish:
         """Remove what nobody needs any more, without a race against jobs that run or begin.
 
         Records stay for ``keep_s`` after a job's end. ``dryrun``: nothing is
         removed, only told. ``verify``: layers that are stored are read, and
-        damaged ones replaced at the next submission that needs them.
+        damaged ones replaced at the next submission that needs them. ``tell``
+        hears of what could not be judged, and stays.
         """
         ...
 

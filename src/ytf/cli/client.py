@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 
 from ytf.backends.api import JobHandle, over
 from ytf.cli.interrupts import Interrupted, Interrupts
@@ -14,9 +15,12 @@ from ytf.client.member import ClientTask
 from ytf.client.plan import Plan
 from ytf.client.surroundings import surroundings
 from ytf.client.terminal import run_program
-from ytf.errors import NotFoundError, UnreachableError
+from ytf.errors import NotFoundError, OutcomeUnknownError, UnreachableError
 from ytf.specs.cluster import ClusterSpec
 from ytf.starter import situation
+
+_PAUSE_S = 1.0
+"""Between two looks for a cluster that does not answer."""
 
 
 def run_client(prog: str, handle: JobHandle, plan: Plan) -> None:
@@ -78,8 +82,9 @@ def _wait_for_end(job: str) -> None:
         try:
             for status in follow(backends.open_job(job)):
                 state = status.state.value
-        except UnreachableError:
-            continue  # its master may come back
+        except (UnreachableError, OutcomeUnknownError):
+            time.sleep(_PAUSE_S)  # its master, or the cluster, may come back
+            continue
         except NotFoundError:
             break  # over, and not even a record is left
         break
@@ -88,7 +93,7 @@ def _wait_for_end(job: str) -> None:
 
 def _known_cluster(handle: JobHandle) -> ClusterSpec:
     """The cluster spec of a running job, waited for."""
-    for status in follow(handle):
+    for status in follow(handle, tell=lambda text: say(f"ytf: {text}")):
         if status.state.is_final:
             break
         spec = handle.cluster_spec()

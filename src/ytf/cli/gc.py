@@ -23,7 +23,9 @@ def gc(*, backend: str | None, dryrun: bool, verify: bool) -> int:
     count = size = 0
     # What is here first: a cluster may not answer.
     for name in dict.fromkeys(("local", choice.name)):
-        gone = backends.backend(name).collect(keep_s=keep_s, dryrun=dryrun, verify=verify)
+        gone = backends.backend(name).collect(
+            keep_s=keep_s, dryrun=dryrun, verify=verify, tell=lambda text: say(f"ytf: {text}")
+        )
         if gone:
             rows = [(each.what, human(each.size), each.where) for each in gone]
             tables.show(("what", "size", "where"), rows, sys.stdout)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -23,16 +24,16 @@ class Interrupts:
     """While entered, SIGINT and SIGTERM raise :class:`Interrupted` in the main thread.
 
     With ``hangup`` the end of the terminal does, too, unless it is ignored (nohup).
-    Inside :meth:`held` the first one waits for the end of the block, so that a
-    job that is just being accepted is known before it is killed; a second one
-    is raised at once.
+    Inside :meth:`holding` the first one can be made to wait for the end of the
+    block, so that a job that is just being accepted is known before it is
+    killed; a second one is raised at once.
     """
 
     def __init__(self, *, hangup: bool = False) -> None:
         ends = hangup and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
         self._signals = (*_SIGNALS, signal.SIGHUP) if ends else _SIGNALS
         self._old: dict[int, Any] = {}
-        self._holding = False
+        self._remark: str | None = None
         self._pending: int | None = None
 
     def __enter__(self) -> None:
@@ -48,19 +49,28 @@ class Interrupts:
             signal.signal(number, old)
 
     def _arrive(self, number: int, frame: FrameType | None) -> None:
-        if self._holding and self._pending is None:
+        if self._remark is not None and self._pending is None:
             self._pending = number
+            # Not print: it may be in the midst of one that we are called.
+            with suppress(OSError):
+                os.write(2, f"{self._remark}\n".encode())
             return
         raise Interrupted(number)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Let the block finish before the first interrupt is raised."""
-        self._holding = True
+    def holding(self, remark: str) -> Iterator[Callable[[], None]]:
+        """Gives what is to be called once the rest of the block had better be finished.
+
+        Who interrupts from then on reads the remark, and is heard when the block ends.
+        """
+
+        def hold() -> None:
+            self._remark = remark
+
         try:
-            yield
+            yield hold
         finally:
-            self._holding = False
-        pending, self._pending = self._pending, None
+            self._remark = None
+            pending, self._pending = self._pending, None
         if pending is not None:
             raise Interrupted(pending)

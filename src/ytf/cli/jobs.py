@@ -13,8 +13,11 @@ from ytf.cli import failures, tables
 from ytf.cli.streams import say
 from ytf.client import backends, settings
 from ytf.client.follow import how_it_ended
-from ytf.errors import NotFoundError, UnreachableError, YtfError
+from ytf.errors import NotFoundError, YtfError
 from ytf.specs.status import JobStatus, TaskState, TaskStatus
+
+_LOOK_S = 5.0
+"""How long a kill waits to be told that it is not needed."""
 
 TASK_HEADERS = ("task", "state", "attempt", "where", "ended")
 
@@ -140,8 +143,10 @@ def kill(jobs: Sequence[str]) -> int:
 
 def _status_if_told(handle: JobHandle) -> JobStatus | None:
     try:
-        return handle.status()
-    except UnreachableError:
+        return handle.wait(timeout_s=_LOOK_S)
+    except NotFoundError:
+        raise
+    except YtfError:
         return None  # a kill has other ways than through the master
 
 

@@ -5,7 +5,6 @@ What is not needed before the id is printed is loaded after that, if at all.
 
 from __future__ import annotations
 
-import getpass
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +24,8 @@ from ytf.specs.names import JobId
 
 if TYPE_CHECKING:
     from ytf.packaging.environments import Tool
+
+_HELD = "interrupted while the job is accepted: it is killed then (once more to leave now)"
 
 
 def submit(
@@ -46,7 +47,7 @@ def submit(
     plan = make_plan(
         spec,
         backend=choice.name,
-        user=getpass.getuser(),
+        user=backend.user(),
         base=base,
         tensorboard=_any_tensorboard if dryrun else _own_tensorboard,
     )
@@ -84,8 +85,8 @@ def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool) -> int:
     with interrupts:
         handle = None
         try:
-            with interrupts.held():
-                handle = backend.submit(plan, tell)
+            with interrupts.holding(f"{prog}: {_HELD}") as hold:
+                handle = backend.submit(plan, tell, hold)
             _announce(prog, handle.job)
             from ytf.cli import waiting
 
@@ -98,6 +99,8 @@ def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool) -> int:
                 from ytf.cli import waiting
 
                 waiting.kill_on_interrupt(prog, handle, interrupt)
+            else:
+                say(f"{prog}: {interrupt}: the submission was given up")
             return interrupt.exit_code
         return waiting.wait_for_end(prog, handle)
 

@@ -10,7 +10,7 @@ from ytf.cli import failures, jobs, tables
 from ytf.cli.interrupts import Interrupted
 from ytf.cli.streams import say
 from ytf.client.follow import CROWD, Setbacks, changes, counts, describe_task, follow, waits
-from ytf.errors import YtfError
+from ytf.errors import OutcomeUnknownError, UnreachableError, YtfError
 from ytf.specs.names import task_id
 from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
 
@@ -49,7 +49,10 @@ def watch(handle: JobHandle) -> JobStatus:
     Returns when nothing of the job is left but its record and logs.
     """
     final = _watch_live(handle) if sys.stderr.isatty() else _watch_plainly(handle)
-    return handle.wait(final)
+    try:
+        return handle.wait(final)
+    except (UnreachableError, OutcomeUnknownError):
+        return final  # how it ended is known; what it may have left is swept later
 
 
 def conclude(prog: str, final: JobStatus) -> int:
@@ -57,6 +60,7 @@ def conclude(prog: str, final: JobStatus) -> int:
     took = tables.span(final.started, final.finished)
     if final.state is JobState.SUCCEEDED:
         say(f"{prog}: job {final.id} succeeded in {took or 'no time'}")
+        say(f"{prog}: `ytf logs {final.id}` shows what the tasks wrote")
         if any(task.state in (TaskState.FAILED, TaskState.LOST) for task in final.tasks):
             say(f"{prog}: {final.diagnostics.rstrip()}")
         return 0
@@ -72,7 +76,7 @@ def kill_on_interrupt(prog: str, handle: JobHandle, interrupt: Interrupted) -> N
     say(f"{prog}: {interrupt}: killing job {handle.job} (once more to leave without waiting)")
     try:
         handle.kill(f"{prog} got {interrupt} while it waited")
-        for status in follow(handle):
+        for status in follow(handle, tell=lambda text: say(f"{prog}: {text}")):
             if status.state.is_final:
                 say(f"{prog}: job {handle.job} is {status.state.value}")
     except Interrupted:
@@ -85,7 +89,7 @@ def kill_on_interrupt(prog: str, handle: JobHandle, interrupt: Interrupted) -> N
 def _watch_plainly(handle: JobHandle) -> JobStatus:
     setbacks = Setbacks(handle)
     known: JobStatus | None = None
-    for status in follow(handle):
+    for status in follow(handle, tell=say):
         for line in changes(known, status, setbacks.between(known, status)):
             say(line)
         known = status
@@ -101,7 +105,7 @@ def _watch_live(handle: JobHandle) -> JobStatus:
     setbacks = Setbacks(handle)
     known: JobStatus | None = None
     with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-        for status in follow(handle):
+        for status in follow(handle, tell=lambda text: console.print(text, markup=False)):
             why = setbacks.between(known, status)
             for task in status.tasks:
                 reason = why.get(task_id(task.group, task.index))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ytf.backends.api import JobHandle
+from ytf.backends.api import JobHandle, Tell, silent
+from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.specs.names import TaskId, task_id
 from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
 
@@ -17,19 +19,46 @@ _ENDINGS = frozenset(
     {"TaskExited", "ContainerCompleted", "LaunchFailed", "StarterLost", "RequestRefused"}
 )
 """The events that tell how an attempt ended."""
+_SILENCE_S = 600.0
+"""How long a job that was seen running is followed without news: a cluster may be restarted."""
+_PAUSE_S = 1.0
 _BEGINNING = (JobState.SUBMITTED, JobState.STARTING)
 
 
-def follow(handle: JobHandle, known: JobStatus | None = None) -> Iterator[JobStatus]:
-    """Each new status of a job, the last one final."""
+def follow(
+    handle: JobHandle, known: JobStatus | None = None, tell: Tell = silent
+) -> Iterator[JobStatus]:
+    """Each new status of a job, the last one final.
+
+    Once a status is known, a cluster that does not answer is no news of the
+    job: ``tell`` hears of it, and minutes pass before ``UnreachableError`` is raised.
+    """
     if known is None:
         known = handle.status()
         yield known
+    silent_since: float | None = None
     while not known.state.is_final:
-        status = handle.wait(known)
+        try:
+            status = handle.wait(known)
+        except (UnreachableError, OutcomeUnknownError) as error:
+            if silent_since is None:
+                silent_since = time.monotonic()
+                tell(f"{error}; job {handle.job} goes on, and so does the wait for it")
+            elif time.monotonic() - silent_since >= _SILENCE_S:
+                raise _unheard(handle, error) from error
+            time.sleep(_PAUSE_S)
+            continue
+        silent_since = None
         if status != known:
             known = status
             yield status
+
+
+def _unheard(handle: JobHandle, error: Exception) -> UnreachableError:
+    return UnreachableError(
+        f"nothing was heard of job {handle.job} for {_SILENCE_S / 60:g} minutes: {error}",
+        hint=f"it may well go on: `ytf status {handle.job}` tells once it can be asked",
+    )
 
 
 class Setbacks:
@@ -52,7 +81,10 @@ class Setbacks:
         }
         if not again:
             return {}
-        events = self._handle.events()
+        try:
+            events = self._handle.events()
+        except (UnreachableError, OutcomeUnknownError):
+            return {}  # that they begin again is told all the same
         new, self._told = events[self._told :], len(events)
         # The first end is the cause; its container may have ended after it.
         found = {TaskId(e.task): e.text for e in reversed(new) if e.task and e.event in _ENDINGS}

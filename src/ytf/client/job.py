@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
+import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +19,8 @@ from ytf.specs.job import CLIENT, JobSpec
 from ytf.specs.names import JobId, TaskId, task_id
 from ytf.specs.status import JobEvent, JobState, JobStatus
 from ytf.specs.wording import shown
+
+_log = logging.getLogger("ytf")
 
 
 class Outcome:
@@ -110,7 +112,8 @@ def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
 
     ``backend`` is a name, or a backend itself; by default the one ``ytf-submit``
     would choose. Relative paths in the spec are relative to the working
-    directory. Raises ``SpecError`` or ``RefusedError`` if nothing was submitted.
+    directory. What takes long (packing, uploading) is logged at level INFO by
+    the logger ``ytf``. Raises ``SpecError`` or ``RefusedError`` if nothing was submitted.
     """
     from ytf.packaging import environments
 
@@ -127,10 +130,10 @@ def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
     plan = make_plan(
         spec,
         backend=backend.name,
-        user=getpass.getuser(),
-        tensorboard=environments.tensorboard,
+        user=backend.user(),
+        tensorboard=lambda: environments.tensorboard(_log.info),
     )
-    return Job(backend.submit(plan))
+    return Job(backend.submit(plan, _log.info))
 
 
 def _strict(spec: object) -> JobSpec:

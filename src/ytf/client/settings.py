@@ -42,6 +42,9 @@ KEYS: dict[str, str] = {
 """Every setting and what it means. The variable of ``queue`` is ``YTF_QUEUE``."""
 
 
+_NAMED = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings in force. ``sources`` says who set each one."""
@@ -121,9 +124,17 @@ def choose_backend(
     chosen = settings.get("backend")
     if chosen is not None:
         return BackendChoice(name=chosen, reason=f"from {settings.sources['backend']}")
-    found = hadoop_configuration(os.environ if environ is None else environ)
+    environ = os.environ if environ is None else environ
+    found = hadoop_configuration(environ)
     if found is not None:
         return BackendChoice(name="yarn", reason=f"Hadoop configuration in {found}")
+    for variable in _NAMED:
+        if environ.get(variable):
+            # Meant for a cluster, a job must not quietly run here.
+            raise SettingsError(
+                f"{variable} names {environ[variable]}, which has no yarn-site.xml",
+                hint="correct or unset it, or say where to run: --backend local",
+            )
     return BackendChoice(name="local", reason="no Hadoop configuration found")
 
 
@@ -147,7 +158,7 @@ def history_s(settings: Settings) -> float:
 
 def hadoop_configuration(environ: Mapping[str, str]) -> Path | None:
     """The directory with ``yarn-site.xml`` that the environment names, if there is one."""
-    candidates = [environ.get("HADOOP_CONF_DIR"), environ.get("YARN_CONF_DIR")]
+    candidates = [environ.get(variable) for variable in _NAMED]
     if environ.get("HADOOP_HOME"):
         candidates.append(os.path.join(environ["HADOOP_HOME"], "etc", "hadoop"))
     for candidate in candidates:

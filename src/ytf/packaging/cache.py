@@ -37,21 +37,17 @@ class LayerCache:
         place = self._index / what.fingerprint()
         try:
             layer = msgspec.json.decode(place.read_bytes(), type=Layer)
+            # Swept away in between, it is as good as never found.
+            os.utime(place)
         except (FileNotFoundError, msgspec.DecodeError):
             layer = describe(what)
             self._remember(place, msgspec.json.encode(layer))
-        else:
-            os.utime(place)
         return layer
 
     def archive(self, what: Content) -> Archive:
         """The packed layer; packs it if there is no archive of it here."""
         digest = self.describe(what).digest
-        found = self._find(digest)
-        if found is None:
-            found = self._pack(what, digest)
-        os.utime(found.path)
-        return found
+        return self._find(digest) or self._pack(what, digest)
 
     def sweep(self, keep_s: float = _KEEP_S, *, dryrun: bool = False) -> list[tuple[Path, int]]:
         """Remove what nobody has used for a time, and what killed commands left.
@@ -74,10 +70,14 @@ class LayerCache:
         return gone
 
     def _find(self, digest: str) -> Archive | None:
+        """The archive, if there is one; it counts as used now."""
         for path in sorted(self._archives.glob(f"{digest}-*{SUFFIX}")):
             parts = _NAME.fullmatch(path.name)
-            if parts and path.stat().st_size == int(parts["size"]):
-                return Archive(path=path, size=int(parts["size"]), sha256=parts["sha256"])
+            # One that a sweep has just taken is none.
+            with contextlib.suppress(FileNotFoundError):
+                if parts and path.stat().st_size == int(parts["size"]):
+                    os.utime(path)
+                    return Archive(path=path, size=int(parts["size"]), sha256=parts["sha256"])
         return None
 
     def _pack(self, what: Content, digest: str) -> Archive:

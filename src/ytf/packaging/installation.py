@@ -84,7 +84,13 @@ def at(path: Path) -> Installation:
             f"{python} does not run: it exited with {done.returncode}: {last}",
             hint="make the environment again; the Python it was made with may be gone",
         )
-    return _checked(msgspec.json.decode(done.stdout, type=Installation))
+    try:
+        return _checked(msgspec.json.decode(done.stdout, type=Installation))
+    except msgspec.DecodeError as exc:
+        raise SettingsError(
+            f"{python} does not answer as a Python does",
+            hint="name the directory of a venv or conda environment, or its bin/python",
+        ) from exc
 
 
 def _checked(found: Installation) -> Installation:

@@ -142,23 +142,32 @@ class FakeRm(MasterProtocol):
 
 
 class FakeNode(NodeProtocol):
-    """Starts and stops as told; ``failure`` is what it says of every container."""
+    """Starts and stops as told; ``failure`` is what it says of every container.
+
+    ``error`` is raised by a start, ``stop_error`` by a stop.
+    """
 
     def __init__(self, token: NodeToken) -> None:
         self.node = token.node
         self.started: list[tuple[ContainerId, LaunchContext]] = []
         self.stopped: list[ContainerId] = []
+        self.is_asked = asyncio.Event()
+        """Set once there was a start."""
         self.failure = ""
         self.error: Exception | None = None
+        self.stop_error: Exception | None = None
         self.renewed: list[Token] = []
 
     async def start(self, launches: Sequence[tuple[Container, LaunchContext]]) -> Done:
         if self.error is not None:
             raise self.error
+        self.is_asked.set()
         self.started += [(each.id, context) for each, context in launches]
         return self._done([each.id for each, _ in launches])
 
     async def stop(self, containers: Iterable[ContainerId]) -> Done:
+        if self.stop_error is not None:
+            raise self.stop_error
         wanted = list(containers)
         self.stopped += wanted
         return self._done(wanted)

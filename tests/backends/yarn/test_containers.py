@@ -60,23 +60,35 @@ KINDS = (
 class World:
     """A started backend and who it talks to."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(
+        self,
+        tmp_path: Path,
+        *,
+        files: LocalFiles | None = None,
+        user: str = "alice",
+        scheme: str = "http",
+    ) -> None:
         self.rm = FakeRm()
         self.node = FakeNode(TOKEN)
         staging = tmp_path / ".ytf" / "jobs" / "application_1_0007"
         (staging / "journal").mkdir(parents=True)
-        self.home = JobHome.at(LocalFiles(), str(staging))
+        self.home = JobHome.at(files or LocalFiles(), str(staging))
         self.backend = YarnContainers(
             self.rm,
-            user="alice",
+            user=user,
             kinds=KINDS,
             nodes=[node_report()],
             name_of=lambda node: node.host,
-            make_context=lambda launch: LaunchContext(command=f"exec {launch.task}"),
+            make_context=lambda launch: self.make_context(launch),
             home=self.home,
+            scheme=scheme,
             connect=lambda token: self.node,
         )
         self.events = self.backend.events()
+
+    def make_context(self, launch: Launch) -> LaunchContext:
+        """What a node is told."""
+        return LaunchContext(command=f"exec {launch.task}")
 
     async def next(self) -> BackendEvent:
         return await asyncio.wait_for(anext(self.events), 5)
@@ -179,6 +191,61 @@ async def test_a_node_that_comes_later_is_asked_for(world: World) -> None:
     world.rm.answers.put_nowait(allocation(nodes=[new]))
     beat = await world.rm.next_beat()
     assert {ask.place: ask.count for ask in beat.asks} == {"node8": 1, "/rack": 1}
+
+
+async def test_full_hosts_are_not_waited_for_whatever_comes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ytf.backends.yarn.containers.RELAX_AFTER_BEATS", 2)
+    world.backend.request(wish("a", group="spread"))
+    beat = await world.rm.next_beat()
+    assert not any(ask.relax_locality for ask in beat.asks if ask.place == "*")
+    world.rm.answers.put_nowait(allocation())
+    beat = await world.rm.next_beat()
+    assert {ask.place: ask.count for ask in beat.asks} == {"node7": 0, "/rack": 0, "*": 1}
+    assert all(ask.relax_locality for ask in beat.asks)
+    # A node that comes, or another wish, makes a new plan: it is a wish, not a condition.
+    new = msgspec.structs.replace(node_report(), node=YarnNodeId("node8", 8041))
+    world.rm.answers.put_nowait(allocation(nodes=[new]))
+    world.backend.request(wish("b", group="spread"))
+    beat = await world.rm.next_beat()
+    assert {ask.place: ask.count for ask in beat.asks} == {
+        "node7": 1, "node8": 1, "/rack": 2, "*": 2,
+    }  # fmt: skip
+    assert all(ask.relax_locality for ask in beat.asks)
+    world.rm.answers.put_nowait(allocation())
+    beat = await world.rm.next_beat()
+    assert {ask.place: ask.count for ask in beat.asks} == {"node7": 0, "node8": 0, "/rack": 0}
+
+
+async def test_too_long_a_list_of_nodes_to_avoid_is_left_out(world: World) -> None:
+    others = [
+        msgspec.structs.replace(node_report(), node=YarnNodeId(f"node{number}", 8041))
+        for number in (8, 9)
+    ]
+    await world.rm.beat.wait()
+    world.backend.request(wish("a"))
+    world.rm.answers.put_nowait(allocation(nodes=others))
+    await world.rm.next_beat()
+    bad = (NodeId("node8:8041"), NodeId("node9:8041"))
+    world.backend.request(msgspec.structs.replace(wish("b"), avoid=bad[:1]))
+    world.rm.answers.put_nowait(allocation())
+    beat = await world.rm.next_beat()
+    assert (beat.blacklist_additions, beat.blacklist_removals) == (("node8",), ())
+    world.backend.request(msgspec.structs.replace(wish("c"), avoid=bad))
+    world.rm.answers.put_nowait(allocation())
+    beat = await world.rm.next_beat()
+    assert (beat.blacklist_additions, beat.blacklist_removals) == ((), ("node8",))
+
+
+async def test_a_page_of_logs_is_where_the_node_has_it(tmp_path: Path) -> None:
+    world = World(tmp_path, user="a b/c", scheme="https")
+    world.rm.previous = (container(2),)
+    await world.backend.start(2, URL)
+    assert world.backend.log_url(TaskId("worker:0"), 1, FIRST) == (
+        f"https://node7:8042/node/containerlogs/{FIRST}/a%20b%2Fc"
+    )
+    await world.backend.finish(record(FinalStatus.SUCCEEDED))
 
 
 async def test_a_wait_is_told_with_what_is_missing(
@@ -295,7 +362,7 @@ async def test_the_end_leaves_a_record_and_nothing_else(tmp_path: Path) -> None:
     assert len(world.rm.registered) == 2
     assert world.rm.closed
     with pytest.raises(FileNotFoundError):
-        world.home.read("journal")
+        world.home.files.stat(world.home.staging)
     assert world.home.record() == record(FinalStatus.SUCCEEDED)
     world.home.keep(record(FinalStatus.FAILED))
     assert world.home.record() == record(FinalStatus.SUCCEEDED)

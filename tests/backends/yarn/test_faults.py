@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.backends.yarn.fakes import NODE, allocation, container
+from tests.backends.yarn.fakes import NODE, TOKEN, allocation, completed, container
 from tests.backends.yarn.test_containers import FIRST, World, launch, record, wish
+from ytf.backends.api import Launch
+from ytf.backends.yarn.containers import node_line
+from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.hadoop.rpc.errors import (
     AttemptNotFoundError,
     InvalidMasterRequestError,
     InvalidTokenError,
 )
+from ytf.hadoop.rpc.settings import RpcSettings
+from ytf.hadoop.yarn.ids import NodeId
+from ytf.hadoop.yarn.launch import LaunchContext
 from ytf.hadoop.yarn.records import MasterCommand
-from ytf.master.events import ContainersRecovered, LaunchFailed
+from ytf.master.commands import ReleaseContainer
+from ytf.master.events import Cause, ContainerCompleted, ContainersRecovered, LaunchFailed
 from ytf.specs.status import FinalStatus
 
 
@@ -66,3 +74,63 @@ async def test_a_node_that_no_longer_takes_our_token(world: World) -> None:
         container=FIRST, reason=f"{NODE} refused: the token has expired"
     )
     assert (await world.rm.next_beat()).releases == (container(2).id,)
+
+
+async def test_a_node_that_answers_neither_a_start_nor_a_stop(world: World) -> None:
+    await world.allocated()
+    world.node.error = OutcomeUnknownError("no answer")
+    world.node.stop_error = UnreachableError("no route")
+    world.backend.launch(launch())
+    failed = await world.next()
+    assert failed == LaunchFailed(container=FIRST, reason=f"{NODE} did not answer: no answer")
+    # It may run: the ResourceManager is asked to see to its end.
+    assert (await world.rm.next_beat()).releases == (container(2).id,)
+
+
+async def test_a_node_that_knows_nothing_of_what_it_is_to_stop(world: World) -> None:
+    await world.allocated()
+    world.backend.launch(launch())
+    await asyncio.wait_for(world.node.is_asked.wait(), 5)
+    world.node.failure = f"Container {FIRST} is not handled by this NodeManager"
+    world.backend.release(ReleaseContainer(container=FIRST))
+    assert await world.next() == ContainerCompleted(container=FIRST, cause=Cause.RELEASED)
+
+
+async def test_a_node_that_cannot_stop_it_yet_leaves_it_to_the_resourcemanager(
+    world: World,
+) -> None:
+    await world.allocated()
+    world.backend.launch(launch())
+    await asyncio.wait_for(world.node.is_asked.wait(), 5)
+    world.node.failure = f"Container {FIRST} is recovering, try later"
+    world.backend.release(ReleaseContainer(container=FIRST))
+    assert (await world.rm.next_beat()).releases == (container(2).id,)
+    world.rm.answers.put_nowait(allocation(ended=[completed(2, -105, "by the RM")]))
+    ended = await world.next()
+    assert isinstance(ended, ContainerCompleted)
+    assert "by the RM" in ended.diagnostics
+
+
+async def test_a_bug_in_a_launch_ends_the_attempt(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(launch: Launch) -> LaunchContext:
+        raise KeyError(launch.task)
+
+    await world.allocated()
+    monkeypatch.setattr(world, "make_context", broken)
+    world.backend.launch(launch())
+    with pytest.raises(KeyError, match="worker:0"):
+        await world.next()
+
+
+async def test_a_node_that_hangs_is_not_waited_for_as_long_as_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    soon = RpcSettings(connect_timeout_s=0.1, call_timeout_s=0.1)
+    monkeypatch.setattr("ytf.backends.yarn.containers._NODE_SETTINGS", soon)
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        node = NodeId("127.0.0.1", hung.getsockname()[1])
+        async with node_line(msgspec.structs.replace(TOKEN, node=node)) as line:
+            with pytest.raises(UnreachableError):
+                await asyncio.wait_for(line.stop([container(2).id]), 5)

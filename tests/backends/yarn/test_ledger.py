@@ -64,7 +64,7 @@ def test_hosts_that_have_room_are_named_with_their_rack() -> None:
         ledger.want(RequestId(name), KINDS[0])
     ledger.prefer(nodes, str)
     assert counts(ledger.changes()) == {"host:1": 2, "/rack": 2, ANYWHERE: 2}
-    ledger.relax()
+    ledger.waited(1)
     assert counts(ledger.changes()) == {"host:1": 0, "/rack": 0}
 
 
@@ -94,7 +94,7 @@ def test_tasks_apart_have_one_place_on_each_host_until_it_is_free_again() -> Non
     assert counts(asks) == {"host:1": 1, "host:2": 1, "host:3": 1, "/rack": 3, ANYWHERE: 3}
     assert strictness(asks)["/rack"] is strictness(asks)[ANYWHERE] is False
     assert ledger.answered(1, "host:2") == "a"
-    ledger.relax()
+    ledger.waited(1)
     ledger.prefer(nodes, str)
     assert ledger.changes() == []
     assert ledger.held("apart") == {"host:2": 1}
@@ -119,10 +119,43 @@ def test_a_plan_is_kept_to_until_it_is_given_up() -> None:
     asks = ledger.changes()
     assert counts(asks) == {"host:1": 2, "host:2": 1, "/rack": 3, ANYWHERE: 3}
     assert not strictness(asks)[ANYWHERE]
-    ledger.relax()
+    ledger.waited(1)
     asks = ledger.changes()
     assert counts(asks) == {"host:1": 0, "host:2": 0, "/rack": 0, ANYWHERE: 3}
     assert strictness(asks)[ANYWHERE]
+
+
+def test_a_plan_that_failed_is_followed_by_none_that_is_insisted_on() -> None:
+    ledger = Ledger(PLACED)
+    ledger.want(RequestId("a"), PLACED[1])
+    ledger.prefer((node(1),), str)
+    ledger.changes()
+    for _ in range(3):
+        ledger.waited(3)
+    assert strictness(ledger.changes())[ANYWHERE]
+    # A node that comes is named, and no more: it may be as full as the first.
+    ledger.prefer((node(1), node(2, free_mb=16384)), str)
+    asks = ledger.changes()
+    assert counts(asks) == {"host:2": 1, "/rack": 1}
+    assert all(strictness(asks).values())
+    ledger.waited(3)
+    assert counts(ledger.changes()) == {"host:2": 0, "/rack": 0}
+
+
+def test_each_kind_has_a_patience_of_its_own() -> None:
+    ledger = Ledger(PLACED)
+    ledger.want(RequestId("a"), PLACED[1])
+    ledger.prefer((node(1),), str)
+    ledger.waited(2)
+    for name in "bc":
+        ledger.want(RequestId(name), PLACED[2])
+    ledger.prefer((node(1),), str)
+    assert not any(ask.relax_locality for ask in ledger.changes() if ask.place == ANYWHERE)
+    # That one of them got something is no comfort to the other.
+    assert ledger.answered(3, "host:1") == "b"
+    ledger.waited(2)
+    assert {ask.priority for ask in ledger.changes() if ask.place == ANYWHERE} == {2}
+    assert ledger.answered(3, "host:1") == "c"
 
 
 def test_what_is_planned_for_one_kind_is_not_there_for_the_next() -> None:
@@ -210,9 +243,9 @@ class Scheduler(RuleBasedStateMachine):
     def prefer(self) -> None:
         self.ledger.prefer(self.nodes, str)
 
-    @rule()
-    def relax(self) -> None:
-        self.ledger.relax()
+    @rule(patience=st.integers(1, 3))
+    def waited(self, patience: int) -> None:
+        self.ledger.waited(patience)
 
     @rule(forgets=st.booleans())
     def beat(self, forgets: bool) -> None:

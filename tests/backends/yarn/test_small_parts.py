@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from ytf.errors import SpecError
 from ytf.hadoop.security.credentials import Credentials
 from ytf.hadoop.security.tokens import MASTER_TOKEN, Token
 from ytf.hadoop.yarn.ids import ApplicationId, AttemptId
-from ytf.hadoop.yarn.launch import FileType, LocalFile, Visibility
+from ytf.hadoop.yarn.launch import FileType, LaunchContext, LocalFile, Visibility
 from ytf.hadoop.yarn.records import (
     ApplicationReport,
     ApplicationState,
@@ -134,18 +136,29 @@ def test_a_group_brings_its_own_environment() -> None:
     assert told["starter"]["environment"] == wanted
 
 
-def test_a_master_is_told_where_its_job_is_staged() -> None:
-    context = contexts().master("hdfs://nn:1/user/a b/.ytf/jobs/a", "run\n", FILES)
-    context.to_message()
-    assert context.command == (
-        "echo $YTF_SCRIPT | base64 -d >.ytf/master.sh && "
-        "exec sh .ytf/master.sh --backend yarn --staging 'hdfs://nn:1/user/a b/.ytf/jobs/a'"
-        " 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"
-    )
-    packed = base64.b64encode(b"run\n").decode()
-    assert context.environment == {"HADOOP_USER_NAME": "alice", "YTF_SCRIPT": packed}
-    secure = contexts(secure=True).master("hdfs://nn/x", "run\n", FILES)
-    assert secure.environment == {"YTF_SCRIPT": packed}
+def _run_as_a_node_does(context: LaunchContext, folder: Path) -> str:
+    """What the master would print: NodeManagers write just such a script."""
+    variables = "".join(f'export {n}="{v}"\n' for n, v in context.environment.items())
+    command = context.command.replace("<LOG_DIR>", str(folder))
+    (folder / ".ytf").mkdir()
+    (folder / "launch.sh").write_text(f'{variables}exec /bin/bash -c "{command}"\n')
+    subprocess.run(["bash", "launch.sh"], cwd=folder, env={"PATH": os.defpath}, check=True)
+    return (folder / "stdout").read_text()
+
+
+@pytest.mark.parametrize("user", ["alice", "it's me", '"', "$HOME `id` \\", "{{X}} <LOG_DIR>"])
+def test_a_master_is_told_where_its_job_is_staged(tmp_path: Path, user: str) -> None:
+    script = 'printf "%s\n" "$HADOOP_USER_NAME" "$@"\n'
+    staging = f"hdfs://nn:1/user/{user}/.ytf/jobs/a"
+    made = Contexts(user=user, secure=False, credentials=HELD).master(staging, script, FILES)
+    made.to_message()
+    words = [user, "--backend", "yarn", "--staging", staging]
+    assert _run_as_a_node_does(made, tmp_path).splitlines() == words
+
+
+def test_where_names_are_not_believed_none_is_told(tmp_path: Path) -> None:
+    secure = contexts(secure=True).master("hdfs://nn/x", "env\n", FILES)
+    assert "HADOOP_USER_NAME" not in _run_as_a_node_does(secure, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,7 @@ class World:
     """A user's directories on a disk, and what YARN says."""
 
     def __init__(self, root: Path) -> None:
+        self.said: list[str] = []
         self.conf = cluster("rm:8032")
         self.rm = FakeRm(self.conf, ME)
         self.home = YarnHome(LocalFiles(), str(root / "ytf"))
@@ -103,7 +104,12 @@ class World:
     def sweep(self, **options: bool) -> list[str]:
         """What was removed, in a word each."""
         sweep = Sweep(
-            rm=self.rm, home=self.home, cache=self.cache, keep_s=7 * DAY_S, dryrun=False, **options
+            rm=self.rm,
+            home=self.home,
+            cache=self.cache,
+            keep_s=7 * DAY_S,
+            tell=self.said.append,
+            **options,
         )
         return [each.what for each in sweep.run()]
 
@@ -170,6 +176,26 @@ def test_what_is_no_jobs_is_not_touched(world: World) -> None:
     world.home.files.mkdir(f"{world.home.root}/jobs/notes")
     _age(f"{world.home.root}/jobs/notes", 99 * DAY_S)
     assert world.sweep() == []
+
+
+@pytest.mark.parametrize("dryrun", [True, False])
+def test_what_another_version_wrote_is_left_alone_and_stops_nothing(
+    world: World, dryrun: bool
+) -> None:
+    dead = msgspec.structs.replace(Submitter.current(world.conf), start_ticks=1)
+    theirs, strange = JobId(f"{JOB[:-1]}1"), JobId(f"{JOB[:-1]}2")
+    for job, name in ((theirs, "job.json"), (strange, "submitter.json")):
+        home = world.home.job(job)
+        home.files.mkdir(home.staging)
+        home.files.write(f"{home.staging}/{name}", [b"{}"])
+    killed = report(ApplicationState.KILLED)
+    world.rm.answers.listed = [msgspec.structs.replace(killed, id=ApplicationId.parse(theirs))]
+    world.staged(dead)
+    assert world.sweep(dryrun=dryrun) == ["staging directory"]
+    for job, told in zip((theirs, strange), world.said, strict=True):
+        assert job in told
+        assert "another version of ytf" in told
+    assert all(os.path.exists(world.home.job(job).staging) for job in (theirs, strange))
 
 
 def test_layers_stay_as_long_as_a_job_that_uses_them_is_staged(world: World) -> None:

@@ -89,10 +89,7 @@ class LocalJob:
 
     def status(self) -> JobStatus:
         """How the job and its tasks are now."""
-        answer = self._ask("GET", "/client/v1/status")
-        if answer is None:
-            return self._record().status
-        return msgspec.json.decode(answer.body, type=JobStatus)
+        return self._status(self._patience_s)
 
     def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
         """The next status that differs from ``known``, or the same one after ``timeout_s``.
@@ -238,6 +235,12 @@ class LocalJob:
             ) from exc
         self._bury_if_dead()
 
+    def _status(self, patience_s: float) -> JobStatus:
+        answer = self._ask("GET", "/client/v1/status", patience_s=patience_s)
+        if answer is None:
+            return self._record().status
+        return msgspec.json.decode(answer.body, type=JobStatus)
+
     def _next_status(self, known: JobStatus | None, deadline: float) -> JobStatus:
         """What the master tells when there is news or its hold time is over."""
         if self._is_recorded():
@@ -248,12 +251,17 @@ class LocalJob:
             # Versions count within one master only.
             if self._told and self._told[0] == master.attempt and self._told[1].status == known:
                 version = self._told[1].version
-            left_s = max(deadline - time.monotonic(), 0.01) if version else self._patience_s
+            left_s = max(deadline - time.monotonic(), 0.01)
+            if not version:  # it is answered at once
+                left_s = min(max(left_s, _LEAST_S), self._patience_s)
             path = f"/client/v1/wait?version={version}"
             answer = call(self._staging, master, "GET", path, timeout_s=left_s)
         except ChannelError:
             if known is not None and time.monotonic() >= deadline:
                 return known
+            if known is None:
+                left_s = max(deadline - time.monotonic(), 0.0)
+                return self._status(min(left_s, self._patience_s))
             return self.status()
         if answer.status != 200:
             return self.status()

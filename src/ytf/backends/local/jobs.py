@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import getpass
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ytf.backends.api import KEEP_S, Rubbish, Tell, silent
+from ytf.backends.api import KEEP_S, Hold, Rubbish, Tell, silent, unheld
 from ytf.backends.local.burial import MASTER
 from ytf.backends.local.handle import LocalJob
 from ytf.backends.local.home import Home, is_job_id
-from ytf.errors import NotFoundError, UnreachableError
+from ytf.errors import NotFoundError, SettingsError, UnreachableError
 from ytf.specs.names import JobId
 from ytf.specs.status import JobState, JobStatus, JobSummary
 
@@ -43,8 +44,20 @@ class LocalJobs:
         self.home.check()
         self._master = master
 
-    def submit(self, plan: Plan, tell: Tell = silent) -> LocalJob:
+    def user(self) -> str:
+        """Who we are on this machine."""
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError) as exc:  # which of them depends on the version of Python
+            raise SettingsError(
+                f"the system knows no user name for uid {os.getuid()}",
+                hint="set USER to the name that the job is to have as its owner",
+            ) from exc
+
+    def submit(self, plan: Plan, tell: Tell = silent, hold: Hold = unheld) -> LocalJob:
         """Stage and start a job; returns once its master has accepted it."""
+        # All of it takes a moment.
+        hold()
         # Not needed to look at jobs, and it takes its time to load.
         from ytf.backends.local.submission import submit
 
@@ -65,7 +78,9 @@ class LocalJobs:
             )
         return LocalJob(self.home, job, master=self._master)
 
-    def collect(self, *, keep_s: float, dryrun: bool = False, verify: bool = False) -> Rubbish:
+    def collect(
+        self, *, keep_s: float, dryrun: bool = False, verify: bool = False, tell: Tell = silent
+    ) -> Rubbish:
         """Bury or remove what dead jobs left, and old records with their logs."""
         from ytf.backends.local.sweep import sweep
 

@@ -67,8 +67,17 @@ def admitted(spec: JobSpec, seen: Seen, name: NameOf) -> JobSpec:
 
 def refusal(told: str, open_queues: Sequence[str]) -> RefusedError:
     """What to tell a user whom a queue does not let submit."""
-    may = ", ".join(name for name in open_queues if name != "root") or "none"
+    may = ", ".join(_leaves(open_queues)) or "none"
     return RefusedError(told, hint=f"queues you may submit to: {may} (see --queue)")
+
+
+def _leaves(queues: Sequence[str]) -> list[str]:
+    """Those that take jobs: of a queue with others below it, only these do."""
+    return [
+        name
+        for name in queues
+        if name != "root" and not any(other.startswith(f"{name}.") for other in queues)
+    ]
 
 
 async def _look(rm: ClientProtocol, spec: JobSpec, *, closed: bool) -> Seen:
@@ -89,7 +98,7 @@ async def _look(rm: ClientProtocol, spec: JobSpec, *, closed: bool) -> Seen:
 def _check_queue(name: str, seen: Seen) -> QueueInfo:
     queue = seen.queue
     if queue is None:
-        known = ", ".join(seen.open_queues or ()) or "none that you may use"
+        known = ", ".join(_leaves(seen.open_queues or ())) or "none that you may use"
         raise RefusedError(
             f"there is no queue {name!r}", hint=f"the cluster has: {known} (see --queue)"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from ytf.backends.api import Launch
 from ytf.backends.yarn.causes import completion
@@ -17,9 +17,11 @@ from ytf.backends.yarn.home import JobHome
 from ytf.backends.yarn.kinds import resource_of
 from ytf.backends.yarn.ledger import Kind, Ledger
 from ytf.backends.yarn.nodes import NameOf
+from ytf.backends.yarn.patience import patiently
 from ytf.backends.yarn.telling import Teller
 from ytf.errors import OutcomeUnknownError, YtfError
 from ytf.hadoop.rpc.errors import AttemptNotFoundError, NotRegisteredError
+from ytf.hadoop.rpc.settings import RpcSettings
 from ytf.hadoop.yarn.asks import Beat
 from ytf.hadoop.yarn.ids import ContainerId as YarnContainerId
 from ytf.hadoop.yarn.ids import NodeId as YarnNodeId
@@ -49,6 +51,7 @@ from ytf.master.events import (
     NodeLost,
     RequestRefused,
 )
+from ytf.master.service import log
 from ytf.specs.job import Placement
 from ytf.specs.names import ContainerId, NodeId, TaskId
 from ytf.specs.status import FinalStatus, JobRecord, JobStatus
@@ -57,12 +60,22 @@ QUICK_BEAT_S = 0.1
 SLOW_BEAT_S = 1.0
 _FINISH_PAUSE_S = 0.05
 RELAX_AFTER_BEATS = 30
-"""Beats that bring nothing, after which named hosts are taken for full."""
+"""Beats that bring nothing of a kind, after which the hosts named for it are taken for full."""
 QUICK_BEATS = 100
 """So many, and a job waits for others to end: it must not keep the ResourceManager busy."""
 
+_NODE_SETTINGS = RpcSettings(connect_timeout_s=10.0, call_timeout_s=30.0)
+"""A node that takes longer over a start or a stop hangs, and its task waits meanwhile."""
+_UNKNOWN = "is not handled by this NodeManager"
+"""What a node says of a container it knows nothing of (``ContainerManagerImpl``)."""
+
 MakeContext = Callable[[Launch], LaunchContext]
 """Makes what a node needs to start a starter."""
+
+
+def node_line(token: NodeToken) -> NodeProtocol:
+    """A line to a node that does not wait for one that hangs."""
+    return NodeProtocol(token, settings=_NODE_SETTINGS)
 
 
 class YarnContainers:
@@ -70,8 +83,8 @@ class YarnContainers:
 
     ``kinds`` are all that its tasks may need, in an order that is the same for
     every attempt. ``nodes`` are those of the cluster at the start, for asks by
-    host; ``name_of`` tells what the scheduler calls them. ``home`` keeps the
-    record, and is tidied up.
+    host; ``name_of`` tells what the scheduler calls them, ``scheme`` how their
+    pages are reached. ``home`` keeps the record, and is tidied up.
     """
 
     def __init__(
@@ -84,7 +97,8 @@ class YarnContainers:
         name_of: NameOf,
         make_context: MakeContext,
         home: JobHome,
-        connect: Callable[[NodeToken], NodeProtocol] = NodeProtocol,
+        scheme: str = "http",
+        connect: Callable[[NodeToken], NodeProtocol] = node_line,
     ) -> None:
         self._protocol = protocol
         self._user = user
@@ -93,6 +107,7 @@ class YarnContainers:
         self._name_of = name_of
         self._make_context = make_context
         self._home = home
+        self._scheme = scheme
         self._connect = connect
         self._tracking_url = ""
         self._maximum = Resource()
@@ -101,7 +116,7 @@ class YarnContainers:
         self._progress = 0.0
         self._ledger = Ledger(kinds)
         self._teller = Teller()
-        self._events: asyncio.Queue[BackendEvent | None] = asyncio.Queue()
+        self._events: asyncio.Queue[BackendEvent | asyncio.Task[None]] = asyncio.Queue()
         self._containers: dict[ContainerId, Container] = {}
         self._launched: set[ContainerId] = set()
         self._held: set[ContainerId] = set()
@@ -124,18 +139,19 @@ class YarnContainers:
         if attempt > 1:
             self._recovered(registration.previous_containers)
         self._beating = asyncio.create_task(self._beat())
-        self._beating.add_done_callback(lambda _: self._events.put_nowait(None))
+        self._beating.add_done_callback(self._events.put_nowait)
 
     async def events(self) -> AsyncIterator[BackendEvent]:
         """What happens, until :meth:`finish`.
 
         Raises what ended the heartbeats, should anything: without them this
-        attempt is over, and the ResourceManager starts another.
+        attempt is over, and the ResourceManager starts another. So it is with
+        a bug of ours in a launch or a stop: nothing else would tell of it.
         """
-        while (event := await self._events.get()) is not None:
+        while not isinstance(event := await self._events.get(), asyncio.Task):
             yield event
-        if self._beating is not None and not self._beating.cancelled():
-            self._beating.result()
+        if not event.cancelled():
+            event.result()
 
     def acknowledge(self, container: ContainerId) -> None:
         """Nothing to do: the ResourceManager tells a new attempt by itself."""
@@ -151,8 +167,8 @@ class YarnContainers:
         self._teller.wished(kind)
         self._is_new = True
         # Advice: with a third of the nodes on the list it is the job that is bad.
-        if len(command.avoid) * 3 <= len(self._nodes):
-            self._avoid = frozenset(self._name_of(YarnNodeId.parse(node)) for node in command.avoid)
+        avoid = command.avoid if len(command.avoid) * 3 <= len(self._nodes) else ()
+        self._avoid = frozenset(self._name_of(YarnNodeId.parse(node)) for node in avoid)
         self._wake.set()
 
     def cancel(self, command: CancelRequest) -> None:
@@ -182,7 +198,8 @@ class YarnContainers:
         known = self._containers.get(container)
         if known is None:
             return None
-        return f"http://{known.node_http_address}/node/containerlogs/{container}/{self._user}"
+        node, user = f"{self._scheme}://{known.node_http_address}/node", quote(self._user, safe="")
+        return f"{node}/containerlogs/{container}/{user}"
 
     def progress(self, share: float) -> None:
         """Shown by the ResourceManager from the next beat on."""
@@ -195,8 +212,13 @@ class YarnContainers:
         return f"The queue {self._queue} has {self._headroom} left for this job."
 
     async def finish(self, record: JobRecord) -> None:
-        """Keep the record, unregister, and remove what went with the job."""
-        await asyncio.to_thread(self._home.keep, record)
+        """Keep the record, unregister, and remove what went with the job.
+
+        The job ends as it did, also if HDFS stays away and nothing can be kept
+        or removed: then the next ``ytf`` command's sweep sees to what is staged.
+        """
+        # Beats go on meanwhile: this attempt must not count as dead.
+        is_kept = await self._keep(record)
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
@@ -210,7 +232,22 @@ class YarnContainers:
         await self._unregister(status, _last_words(record.status))
         await asyncio.gather(self._protocol.close(), *(x.close() for x in self._lines.values()))
         # Last: an attempt after this one would need it, and now there will be none.
-        await asyncio.to_thread(self._home.remove_staging)
+        if is_kept:
+            await self._remove_staging()
+
+    async def _keep(self, record: JobRecord) -> bool:
+        try:
+            await patiently(lambda: self._home.keep(record))
+        except OSError as error:
+            log(f"the job ends without a record, and what was staged stays: {error}")
+            return False
+        return True
+
+    async def _remove_staging(self) -> None:
+        try:
+            await asyncio.to_thread(self._home.remove_staging)
+        except OSError as error:
+            log(f"what was staged stays: {error}")
 
     # ------------------------------------------------------------------ the ResourceManager
 
@@ -242,8 +279,7 @@ class YarnContainers:
             self._tell()
             waiting = self._ledger.outstanding > 0
             fruitless = 0 if allocation.allocated or not waiting else fruitless + 1
-            if fruitless == RELAX_AFTER_BEATS:
-                self._ledger.relax()
+            self._ledger.waited(RELAX_AFTER_BEATS)
             # Once nothing is left to be done, the end of containers is what the job waits for.
             is_expecting = waiting or self._progress >= 1.0
             quick = is_expecting and fruitless < QUICK_BEATS
@@ -372,6 +408,8 @@ class YarnContainers:
         except OutcomeUnknownError as error:
             # It may run or not; stopped first, it is surely the one thing and not the other.
             await self._stop(container)
+            # A node that did not answer may not have heard of the stop either.
+            self._releases.append(container.id)
             self._failed(launch.container, f"{container.node} did not answer: {error}")
         except YtfError as error:
             self._releases.append(container.id)
@@ -392,7 +430,8 @@ class YarnContainers:
         except YtfError:
             # The release that the next beat carries ends it as well, if more slowly.
             return
-        if done.failed:
+        # A node that still recovers, say, fails it as well: then the ResourceManager tells the end.
+        if any(_UNKNOWN in failure.message for failure in done.failed):
             # The node knows nothing of it (any more), so nothing of it runs.
             self._events.put_nowait(ContainerCompleted(container=known, cause=Cause.RELEASED))
 
@@ -408,7 +447,12 @@ class YarnContainers:
     def _do(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
         self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._work.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._events.put_nowait(task)
 
 
 def _last_words(status: JobStatus) -> str:

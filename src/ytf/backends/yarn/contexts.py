@@ -33,10 +33,13 @@ class Contexts:
 
     def master(self, staging: str, script: str, baggage: Baggage) -> LaunchContext:
         """For the master of the job staged at a URL."""
-        arguments = f"--backend yarn --staging {shlex.quote(staging)}"
+        # Names of users can be in both of these, and are quoted for one shell only: the
+        # script's, not those that read a node's script and the command in it.
+        told = [f"export {name}={shlex.quote(value)}\n" for name, value in self._user().items()]
+        told.append(f"set -- --backend yarn --staging {shlex.quote(staging)}\n")
         return LaunchContext(
-            command=_command("master.sh", arguments, ""),
-            environment={**self._user(), SCRIPT: _packed(script)},
+            command=_command("master.sh", ""),
+            environment={SCRIPT: _packed("".join(told) + script)},
             files=baggage,
             credentials=self.credentials,
             access=self.access,
@@ -61,7 +64,7 @@ class Contexts:
             "starter": starter,
         }
         return LaunchContext(
-            command=_command("starter.sh", "", "starter."),
+            command=_command("starter.sh", "starter."),
             environment={LAUNCH: _packed(json.dumps(told)), SCRIPT: _packed(baggage.script)},
             files=baggage.of_group(group),
             credentials=self.credentials.without_kind(MASTER_TOKEN),
@@ -78,7 +81,7 @@ def _packed(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def _command(script: str, arguments: str, prefix: str) -> str:
+def _command(script: str, prefix: str) -> str:
     """Runs the script in ``YTF_SCRIPT``.
 
     Were it a file of the job, nodes would have to fetch it for each job anew,
@@ -87,5 +90,4 @@ def _command(script: str, arguments: str, prefix: str) -> str:
     logs = f"1><LOG_DIR>/{prefix}stdout 2><LOG_DIR>/{prefix}stderr"
     script = f"{ROOM}/{script}"
     unpack = f"echo ${SCRIPT} | base64 -d >{script}"
-    run = " ".join(part for part in ("exec sh", script, arguments, logs) if part)
-    return f"{unpack} && {run}"
+    return f"{unpack} && exec sh {script} {logs}"

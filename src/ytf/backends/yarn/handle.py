@@ -23,6 +23,7 @@ from ytf.errors import (
     OutcomeUnknownError,
     RefusedError,
     UnreachableError,
+    YtfError,
 )
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.ids import ApplicationId
@@ -43,6 +44,8 @@ _QUEUE_LOOK_S = 0.25
 """Between two looks at a job that has no master: each is several questions to the cluster."""
 _CALL_S = 10.0
 """How long a master may take to answer."""
+_LEAST_CALL_S = 1.0
+"""How long it may in any case, however little time is left."""
 _TIDY_S = 10.0
 """How long YARN may take to see that a job is over."""
 _KILL_S = 30.0
@@ -86,16 +89,14 @@ class YarnJob:
 
     def status(self) -> JobStatus:
         """How the job and its tasks are now."""
-        answer = self._ask("GET", "/client/v1/status")
-        if answer is None:
-            return self._status_without_master(self._report())
-        return self._with_page(msgspec.json.decode(answer.body, type=JobStatus))
+        return self._status(_PATIENCE_S)
 
     def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
         """The next status that differs from ``known``, or the same one after ``timeout_s``.
 
-        A final status is told when YARN, too, has seen the end and the staging
-        directory is gone, unless that takes too long.
+        With nothing known, the status now; a master is given ``timeout_s`` to tell
+        it. A final status is told when YARN, too, has seen the end and the
+        staging directory is gone, unless that takes too long.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -136,22 +137,28 @@ class YarnJob:
         with no grace for its programs.
         """
         body = msgspec.json.encode({"by": self._rm.user, "reason": reason})
-        with contextlib.suppress(UnreachableError):
+        # Whatever keeps its master from taking this in: YARN needs no master for it.
+        with contextlib.suppress(YtfError):
             if self._ask("POST", "/client/v1/kill", body, _KILL_PATIENCE_S) is not None:
                 return
         why = f"Killed by {self._rm.user}: {reason}"
         deadline = time.monotonic() + _KILL_S
         while True:
-            report = self._report()
-            if report is None or report.state.ended:
-                return
-            if self._rm.ask(lambda rm: rm.kill(self._id, why)):
-                return
+            silence: YtfError | None = None
+            try:
+                report = self._report()
+                if report is None or report.state.ended:
+                    return
+                if self._rm.ask(lambda rm: rm.kill(self._id, why)):
+                    return
+            except (UnreachableError, OutcomeUnknownError) as exc:
+                silence = exc  # a kill may be asked for as often as it takes
             if time.monotonic() > deadline:
                 raise OutcomeUnknownError(
-                    f"YARN has not ended {self.job} within {_KILL_S:g} s",
+                    f"YARN has not ended {self.job} within {_KILL_S:g} s"
+                    + ("" if silence is None else f": {silence}"),
                     hint=f"`ytf status {self.job}` tells; if it goes on, kill it once more",
-                )
+                ) from silence
             time.sleep(_RETRY_S)
 
     def logs(self, tasks: list[TaskId], *, follow: bool) -> Iterator[LogLine]:
@@ -266,8 +273,20 @@ class YarnJob:
                 hint=f"`ytf status {self.job}` tells what YARN tells everyone",
             )
 
+    def _status(self, patience_s: float) -> JobStatus:
+        call_s = max(_LEAST_CALL_S, min(_CALL_S, patience_s))
+        answer = self._ask("GET", "/client/v1/status", patience_s=patience_s, call_s=call_s)
+        if answer is None:
+            return self._status_without_master(self._report())
+        return self._with_page(msgspec.json.decode(answer.body, type=JobStatus))
+
     def _ask(
-        self, method: str, path: str, body: bytes = b"", patience_s: float = _PATIENCE_S
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        patience_s: float = _PATIENCE_S,
+        call_s: float = _CALL_S,
     ) -> Answer | None:
         """The master's answer (200 or 404); None where no master can answer us.
 
@@ -282,7 +301,7 @@ class YarnJob:
             if not is_waiting and (url is None or secret is None):
                 return None
             try:
-                answer = self._call(url, secret, method, path, body)
+                answer = self._call(url, secret, method, path, body, call_s)
             except ChannelError as exc:
                 why = str(exc)
             else:
@@ -304,7 +323,7 @@ class YarnJob:
     def _known_secret(self) -> bytes | None:
         if self._secret is None and not self._is_closed():
             try:
-                self._secret = self._home().staged().secret.encode()
+                self._secret = self._home().secret()
             except FileNotFoundError:
                 return None
         return self._secret
@@ -379,15 +398,17 @@ class YarnJob:
         # Versions count within one master only.
         if self._told and self._told[0] == url and self._told[1].status == known:
             version = self._told[1].version
-        left_s = max(deadline - time.monotonic(), 0.01) if version else _CALL_S
+        left_s = deadline - time.monotonic()
+        # Without a version it is answered at once.
+        call_s = max(left_s, 0.01) if version else max(_LEAST_CALL_S, min(_CALL_S, left_s))
         try:
             path = f"/client/v1/wait?version={version}"
-            answer = self._call(url, secret, "GET", path, timeout_s=left_s)
+            answer = self._call(url, secret, "GET", path, timeout_s=call_s)
         except ChannelError:
             # YARN decides whether a master is dead, and whether another follows.
-            return self.status() if known is None else known
+            return known or self._status(deadline - time.monotonic())
         if answer.status != 200:
-            return self.status() if known is None else known
+            return known or self._status(deadline - time.monotonic())
         told = msgspec.json.decode(answer.body, type=_Told)
         told = _Told(told.version, self._with_page(told.status))
         self._told = (url or "", told)

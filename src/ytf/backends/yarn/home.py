@@ -10,11 +10,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
 from ytf.backends.yarn.baggage import StarterBaggage
+from ytf.errors import YtfError
 from ytf.hadoop.conf import Configuration
 from ytf.master.info import JobInfo
 from ytf.specs import codec
@@ -23,10 +26,16 @@ from ytf.specs.names import JobId
 from ytf.specs.status import JobRecord
 from ytf.storage.files import Files
 
+T = TypeVar("T")
+
 _JOB = "job.json"
 _PREFIX = "dfs.user.home.dir.prefix"
 # Others may pass to the layers if the home directory lets them; jobs are closed below.
 _OPEN, _CLOSED = 0o755, 0o700
+
+
+class UnreadableJobError(YtfError):
+    """What a job has in HDFS is not in the form that this version of ytf writes."""
 
 
 class StagedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +49,10 @@ class StagedJob(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
     starter: StarterBaggage
 
+    def __repr__(self) -> str:
+        # What is shown somewhere must not give the secret away.
+        return f"<StagedJob {self.info.id}>"
+
 
 class _Stored(msgspec.Struct):
     """As it lies there: the spec is the codec's."""
@@ -48,6 +61,12 @@ class _Stored(msgspec.Struct):
     spec: msgspec.Raw
     secret: str
     starter: StarterBaggage
+
+
+class _Secret(msgspec.Struct):
+    """As much of it as any version of ytf can read."""
+
+    secret: str
 
 
 @dataclass(frozen=True)
@@ -98,7 +117,10 @@ class YarnHome:
 
 @dataclass(frozen=True)
 class JobHome:
-    """What one job has in HDFS. Failures are ``OSError`` and of our own tree at once."""
+    """What one job has in HDFS. Failures are ``OSError`` and of our own tree at once.
+
+    What is there but makes no sense to us raises :class:`UnreadableJobError`.
+    """
 
     files: Files
     staging: str
@@ -110,9 +132,11 @@ class JobHome:
         jobs, _, job = staging.rstrip("/").rpartition("/")
         return cls(files, staging, f"{jobs.rpartition('/')[0]}/history/{job}")
 
-    def read(self, name: str) -> bytes:
-        """A staged file, or ``FileNotFoundError``."""
-        return b"".join(self.files.read(f"{self.staging}/{name}"))
+    def read(self, name: str, kind: type[T]) -> T:
+        """What a staged file says, or ``FileNotFoundError``."""
+        return self._read(
+            f"{self.staging}/{name}", lambda data: msgspec.json.decode(data, type=kind)
+        )
 
     def stage(self, job: StagedJob) -> None:
         """Put the job there."""
@@ -121,13 +145,11 @@ class JobHome:
 
     def staged(self) -> StagedJob:
         """The job as it was staged, or ``FileNotFoundError``."""
-        stored = msgspec.json.decode(self.read(_JOB), type=_Stored)
-        return StagedJob(
-            info=stored.info,
-            spec=codec.from_json(bytes(stored.spec)),
-            secret=stored.secret,
-            starter=stored.starter,
-        )
+        return self._read(f"{self.staging}/{_JOB}", _staged)
+
+    def secret(self) -> bytes:
+        """The job's secret, whichever version of ytf staged it, or ``FileNotFoundError``."""
+        return self.read(_JOB, _Secret).secret.encode()
 
     @property
     def journal(self) -> str:
@@ -151,10 +173,11 @@ class JobHome:
     def record(self) -> JobRecord | None:
         """The record, once the job is over."""
         try:
-            data = b"".join(self.files.read(f"{self.kept}/record.json"))
+            return self._read(
+                f"{self.kept}/record.json", lambda data: msgspec.json.decode(data, type=JobRecord)
+            )
         except FileNotFoundError:
             return None
-        return msgspec.json.decode(data, type=JobRecord)
 
     def keep(self, record: JobRecord) -> None:
         """Put the record where it stays; the first one counts."""
@@ -167,3 +190,23 @@ class JobHome:
     def remove_staging(self) -> None:
         """Remove all that goes with the job. Idempotent."""
         self.files.delete(self.staging)
+
+    def _read(self, path: str, decode: Callable[[bytes], T]) -> T:
+        data = b"".join(self.files.read(path))
+        try:
+            return decode(data)
+        except ValueError as exc:  # msgspec's own, a spec's, and of what is no UTF-8
+            raise UnreadableJobError(
+                f"{self.files.uri(path)} was written by another version of ytf: {exc}",
+                hint="use the version that the job was submitted with",
+            ) from exc
+
+
+def _staged(data: bytes) -> StagedJob:
+    stored = msgspec.json.decode(data, type=_Stored)
+    return StagedJob(
+        info=stored.info,
+        spec=codec.from_json(bytes(stored.spec)),
+        secret=stored.secret,
+        starter=stored.starter,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ytf.backends.api import Rubbish, Tell, silent
+from ytf.backends.api import Hold, Rubbish, Tell, silent, unheld
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.handle import YarnJob
 from ytf.backends.yarn.home import YarnHome
@@ -37,13 +37,17 @@ class YarnJobs:
             )
         self._files = HdfsFiles.open(url, self._conf)
 
-    def submit(self, plan: Plan, tell: Tell = silent) -> YarnJob:
+    def user(self) -> str:
+        """Whom the cluster takes us for."""
+        return self._rm.user
+
+    def submit(self, plan: Plan, tell: Tell = silent, hold: Hold = unheld) -> YarnJob:
         """Stage and submit a job; returns once its queue has accepted it."""
         # Not needed to look at jobs, and it takes its time to load.
         from ytf.backends.yarn.submission import submit
 
         home = YarnHome.of(self._files, self._conf, self._rm.user)
-        return YarnJob(self._rm, self._files, submit(self._rm, home, plan, tell))
+        return YarnJob(self._rm, self._files, submit(self._rm, home, plan, tell, hold))
 
     def open(self, job: JobId) -> YarnJob:
         """Find a job again, or raise ``NotFoundError``."""
@@ -62,7 +66,9 @@ class YarnJobs:
             )
         return found
 
-    def collect(self, *, keep_s: float, dryrun: bool = False, verify: bool = False) -> Rubbish:
+    def collect(
+        self, *, keep_s: float, dryrun: bool = False, verify: bool = False, tell: Tell = silent
+    ) -> Rubbish:
         """Remove our leftovers in HDFS, and packed layers here that nobody has used for long."""
         from ytf.backends.local.home import Home
         from ytf.backends.yarn.sweep import Sweep
@@ -75,6 +81,7 @@ class YarnJobs:
             keep_s=keep_s,
             dryrun=dryrun,
             verify=verify,
+            tell=tell,
         ).run()
 
     # Last, as its name hides the type of the same name from what follows in the class.

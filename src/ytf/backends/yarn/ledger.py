@@ -50,6 +50,10 @@ class _Line:
         self.said: dict[str, _Said] = {}
         self.limits: dict[str, int] = {}
         self.strict = False
+        self.fruitless = 0
+        """Beats since it last got anything, while it waits."""
+        self.is_doubtful = False
+        """A plan has failed: what is known of the hosts is too old to insist on another."""
 
 
 class Ledger:
@@ -103,6 +107,7 @@ class Ledger:
         kind, line = found
         request, _ = line.waiting.popitem(last=False)
         del self._kinds[request]
+        line.fruitless = 0
         # The scheduler has counted it off itself: on the host, on its rack, and anywhere.
         for place in (host, self._racks.get(host), ANYWHERE):
             said = None if place is None else line.said.get(place)
@@ -151,18 +156,23 @@ class Ledger:
             )
             # Kept apart at any price; the others only while there is a plan to keep to.
             line.strict = kind.placement is Placement.APART or (
-                kind.placement is not Placement.ANY and bool(line.limits)
+                kind.placement is not Placement.ANY and bool(line.limits) and not line.is_doubtful
             )
             if kind.placement in (Placement.SPREAD, Placement.PACK):
                 # What is meant for one kind is not there for the next.
                 for name, count in line.limits.items():
                     taken[name] = taken.get(name, Resource()) + kind.resource * count
 
-    def relax(self) -> None:
-        """Take hosts back out of the asks: those that were named may be full by now."""
+    def waited(self, patience: int) -> None:
+        """A beat has passed; kinds that got nothing in ``patience`` of them may come from anywhere.
+
+        The hosts that were named for them may be full by now. They can be named
+        again, when there is a new plan, but never again be insisted on.
+        """
         for kind, line in self._lines.items():
-            if kind.placement is not Placement.APART:
-                line.limits, line.strict = {}, False
+            line.fruitless = line.fruitless + 1 if line.waiting else 0
+            if line.fruitless >= patience and kind.placement is not Placement.APART:
+                line.limits, line.strict, line.is_doubtful = {}, False, True
 
     def changes(self) -> list[Ask]:
         """The asks that differ from what the ResourceManager was last told; told from now on."""

@@ -15,7 +15,14 @@ from urllib.parse import urlsplit
 
 from ytf.backends.api import LogLine
 from ytf.errors import NotFoundError, RefusedError, UnreachableError
-from ytf.hadoop.logs import find_aggregated, list_node_logs, read_container_logs, read_node_log
+from ytf.hadoop.logs import (
+    ByteSource,
+    NodeLog,
+    find_aggregated,
+    list_node_logs,
+    read_container_logs,
+    stream_node_log,
+)
 from ytf.specs.names import TaskId, task_id
 from ytf.specs.status import JobStatus
 from ytf.storage.sources import FileTree
@@ -41,12 +48,26 @@ class Stream:
 
 
 class _Reader:
-    """Makes lines of one stream's bytes, and knows how many it was given."""
+    """Makes lines of one stream's bytes, and knows how far it has come.
+
+    A stream may have an older half, which is read first and once. ``taken`` is
+    how many bytes were taken of the half that is being read.
+    """
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._partial = b""
+        self._past_older = False
         self.taken = 0
+
+    def takes(self, *, older: bool) -> bool:
+        """Whether there may be news in this half."""
+        return not (older and self._past_older)
+
+    def done_with_older(self) -> None:
+        """Go on to the newest half; the older one was taken, or there is none."""
+        if not self._past_older:
+            self._past_older, self.taken = True, 0
 
     def take(self, pieces: Iterable[bytes]) -> Iterator[LogLine]:
         for piece in pieces:
@@ -140,30 +161,42 @@ def _of_container(node: str, container: str, readers: _Readers) -> Iterator[LogL
         reader = None if parsed is None or parsed[1] else readers.of(parsed[0])
         if reader is None:
             continue
-        older = f"{name}.1"
-        if reader.taken == 0 and older in found:
-            yield from reader.take([read_node_log(node, container, older)])
-            reader.taken = 0
-        if found[name].size < reader.taken:
-            reader.taken = 0  # its starter has cut it
-        if found[name].size > reader.taken:
-            text = read_node_log(node, container, name)
-            yield from reader.take([text[reader.taken :]])
+        older = found.get(f"{name}.1")
+        if older is not None and reader.takes(older=True):
+            yield from _news(node, container, older, reader)
+        reader.done_with_older()
+        yield from _news(node, container, found[name], reader)
+
+
+def _news(node: str, container: str, log: NodeLog, reader: _Reader) -> Iterator[LogLine]:
+    if log.size < reader.taken:
+        reader.taken = 0  # its starter has cut it
+    if log.size > reader.taken:
+        pieces = stream_node_log(node, container, log, beyond=reader.taken)
+        yield from reader.take(pieces)
 
 
 def _gathered(job: YarnJob, readers: _Readers) -> Iterator[LogLine]:
     tree = FileTree(job.files)
     for file in find_aggregated(tree, job.rm.conf, job.owner, job.job):
-        for log in read_container_logs(tree.source(file.path)):
-            parsed = parse_name(log.name)
-            reader = None if parsed is None else readers.of(parsed[0])
-            if parsed is None or reader is None or (parsed[1] and reader.taken):
-                continue
-            if parsed[1]:
-                yield from reader.take(log.pieces)
-                reader.taken = 0
-            else:
-                yield from reader.take(_beyond(log.pieces, reader.taken))
+        # Twice, as a node sorts by name, which puts an older half behind its newest:
+        # see AggregatedLogFormat.LogValue.
+        for older in (True, False):
+            yield from _of_file(tree.source(file.path), readers, older=older)
+
+
+def _of_file(source: ByteSource, readers: _Readers, *, older: bool) -> Iterator[LogLine]:
+    """What was not taken before of the older halves, or of the newest, in a gathered file."""
+    for log in read_container_logs(source):
+        parsed = parse_name(log.name)
+        reader = None if parsed is None or parsed[1] != older else readers.of(parsed[0])
+        if reader is None or not reader.takes(older=older):
+            continue
+        if not older:
+            reader.done_with_older()
+        if log.size < reader.taken:
+            reader.taken = 0  # its starter has cut it
+        yield from reader.take(_beyond(log.pieces, reader.taken))
 
 
 def _beyond(pieces: Iterator[bytes], taken: int) -> Iterator[bytes]:

@@ -10,22 +10,27 @@ from pathlib import Path
 from ytf.backends.yarn.baggage import CONFIGURATION
 from ytf.backends.yarn.containers import YarnContainers
 from ytf.backends.yarn.contexts import SECRET, Contexts
-from ytf.backends.yarn.home import JobHome
+from ytf.backends.yarn.home import JobHome, StagedJob
 from ytf.backends.yarn.kinds import access_of, kinds_of
 from ytf.backends.yarn.nodes import name_of
-from ytf.backends.yarn.proxy import ProxyAccess
+from ytf.backends.yarn.patience import patiently
+from ytf.backends.yarn.proxy import ProxyAccess, is_tls
 from ytf.errors import SettingsError, YtfError
 from ytf.hadoop.conf import FILES, Configuration
+from ytf.hadoop.rpc.settings import Patience
 from ytf.hadoop.security.credentials import Credentials, read_token_file
 from ytf.hadoop.yarn.client import ClientProtocol
 from ytf.hadoop.yarn.master import MasterProtocol, attempt_of, master_token
 from ytf.hadoop.yarn.records import NodeReport, NodeState
 from ytf.master.premises import Premises
 from ytf.master.service import log
+from ytf.specs.job import Placement
 from ytf.storage.hdfs import HdfsBlobs, HdfsFiles, path_of
 
 _NODES_S = 5.0
 """How long the list of nodes may take; without it allocation is slower, no more."""
+_NODES_APART_S = 120.0
+"""How long where tasks are to be kept apart: without it they are refused."""
 
 
 async def premises(staging: str, environ: Mapping[str, str] = os.environ) -> Premises:
@@ -35,26 +40,32 @@ async def premises(staging: str, environ: Mapping[str, str] = os.environ) -> Pre
     token = master_token(credentials)
     files = HdfsFiles.open(staging, conf)
     home = JobHome.at(files, path_of(staging))
-    nodes, staged = await asyncio.gather(_nodes(conf), asyncio.to_thread(home.staged))
+    nodes, staged = await asyncio.gather(
+        cluster_nodes(conf, _NODES_S), patiently(lambda: open_job(home))
+    )
     spec, info = staged.spec, staged.info
+    kinds = kinds_of(spec)
+    if not nodes and any(kind.placement is Placement.APART for kind in kinds):
+        nodes = await cluster_nodes(conf, _NODES_APART_S)
     contexts = Contexts(
         user=info.user, secure=conf.secure, credentials=credentials, access=access_of(spec)
     )
     backend = YarnContainers(
         MasterProtocol.from_conf(conf, token),
         user=info.user,
-        kinds=kinds_of(spec),
+        kinds=kinds,
         nodes=nodes,
         name_of=name_of(conf),
         make_context=lambda launch: contexts.starter(launch, staged.starter),
         home=home,
+        scheme="https" if is_tls(conf) else "http",
     )
     return Premises(
         spec=spec,
         info=info,
         secret=_secret(credentials),
         attempt=attempt_of(token).number,
-        journal=HdfsBlobs(files.link, f"{home.staging}/journal"),
+        journal=HdfsBlobs(files.link, home.journal),
         journal_patience_s=5.0,
         interface="0.0.0.0",
         host=_host(environ),
@@ -71,12 +82,22 @@ def container_configuration(environ: Mapping[str, str]) -> Configuration:
     return Configuration.load(Path.cwd() / CONFIGURATION, environ=environ)
 
 
-async def _nodes(conf: Configuration) -> Sequence[NodeReport]:
-    async with ClientProtocol.from_conf(conf) as rm:
+def open_job(home: JobHome) -> StagedJob:
+    """The job as it was staged, once HDFS takes changes as well. Idempotent."""
+    staged = home.staged()
+    # In safe mode HDFS is read and not written, and a journal is claimed in a single try.
+    home.files.mkdir(home.journal)
+    return staged
+
+
+async def cluster_nodes(conf: Configuration, within_s: float) -> Sequence[NodeReport]:
+    """The nodes that run, or none if the ResourceManager does not tell in time."""
+    async with ClientProtocol.from_conf(conf, patience=Patience(total_s=within_s)) as rm:
         try:
-            return await asyncio.wait_for(rm.nodes(NodeState.RUNNING), _NODES_S)
+            return await asyncio.wait_for(rm.nodes(NodeState.RUNNING), within_s)
         except (YtfError, asyncio.TimeoutError) as error:
-            log(f"the nodes of the cluster are not known, so none is asked for by name: {error}")
+            why = str(error) or f"no answer within {within_s:g} s"
+            log(f"the nodes of the cluster are not known, so none is asked for by name: {why}")
             return ()
 
 

@@ -58,7 +58,7 @@ class ProxyAccess:
         self._job = job
         self._owner = owner
         self._proxies = proxy_addresses(conf)
-        self._scheme = "https" if _is_tls(conf) else "http"
+        self._scheme = "https" if is_tls(conf) else "http"
         self._checks_users = conf.get_bool("yarn.acl.enable", False)
         self._lists = [AccessList.parse(conf.get("yarn.admin.acl", "*") or "")]
         if viewers:
@@ -120,10 +120,11 @@ def proxy_addresses(conf: Configuration) -> Sequence[Address]:
     own = conf.get("yarn.web-proxy.address")
     if own:
         return [parse_address(own, 9099)]
-    return rm_addresses(conf, RmService.WEB_TLS if _is_tls(conf) else RmService.WEB)
+    return rm_addresses(conf, RmService.WEB_TLS if is_tls(conf) else RmService.WEB)
 
 
-def _is_tls(conf: Configuration) -> bool:
+def is_tls(conf: Configuration) -> bool:
+    """Whether YARN's pages, the nodes' too, are reached by https alone."""
     return conf.get("yarn.http.policy") == "HTTPS_ONLY"
 
 

@@ -83,9 +83,17 @@ def ship(
     }
     places = _places(runtime, plan.spec.python)
     interpreter = runtime.made_of.interpreter
+    sources = [upload.source for upload in plan.uploads]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         files = {
-            upload.name: pool.submit(_upload, job_home, conf, number, upload)
+            upload.name: pool.submit(
+                _upload,
+                job_home,
+                conf,
+                number,
+                upload,
+                is_first=sources.index(upload.source) == number,
+            )
             for number, upload in enumerate(plan.uploads)
         }
     environments = {group: _environment(each, layers) for group, each in shipped.items()}
@@ -157,10 +165,15 @@ def check_name(name: str) -> None:
         )
 
 
-def _upload(job_home: JobHome, conf: Configuration, number: int, upload: Upload) -> LocalFile:
-    """A file as it is, a directory as an archive that nodes unpack under its name."""
+def _upload(
+    job_home: JobHome, conf: Configuration, number: int, upload: Upload, *, is_first: bool
+) -> LocalFile:
+    """A file as it is, a directory as an archive that nodes unpack under its name.
+
+    ``is_first``: nothing else that is shipped has the same source.
+    """
     if is_url(upload.source):
-        return _in_hdfs(upload.source, conf)
+        return _in_hdfs(job_home, conf, number, upload, is_first=is_first)
     source = Path(upload.source)
     if not source.is_dir():
         return _stage(job_home, f"files/{number}/{source.name}", _pieces(source))
@@ -171,13 +184,26 @@ def _upload(job_home: JobHome, conf: Configuration, number: int, upload: Upload)
         )
 
 
-def _in_hdfs(url: str, conf: Configuration) -> LocalFile:
-    """What is there already, be it a file or a directory: nodes fetch it from where it lies."""
-    files = HdfsFiles.open(url, conf)
+def _in_hdfs(
+    job_home: JobHome, conf: Configuration, number: int, upload: Upload, *, is_first: bool
+) -> LocalFile:
+    """What is there already, be it a file or a directory: nodes fetch it from where it lies.
+
+    They bring one source under one name only, so a second name gets a copy.
+    """
+    files, path = HdfsFiles.open(upload.source, conf), path_of(upload.source)
     try:
-        return _of_staged(files, files.stat(path_of(url)))
+        found = files.stat(path)
     except FileNotFoundError as exc:
-        raise SpecError(f"there is no {url} to ship") from exc
+        raise SpecError(f"there is no {upload.source} to ship") from exc
+    if is_first:
+        return _of_staged(files, found)
+    if found.is_directory:
+        raise SpecError(
+            f"{upload.source} is a directory, and shipped under two names",
+            hint="ship it once, and make a link in the command",
+        )
+    return _stage(job_home, f"files/{number}/{found.name}", files.read(path))
 
 
 def _stage(

@@ -40,7 +40,7 @@ class Submitter(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, home: JobHome) -> Submitter | None:
         """The one that staged a job; None if it had not even said so."""
         try:
-            return msgspec.json.decode(home.read(_NAME), type=cls)
+            return home.read(_NAME, cls)
         except FileNotFoundError:
             return None
 

@@ -8,7 +8,8 @@ does not, the job may have been forgotten (it keeps a number of ended ones, and
 without recovery it forgets all when it restarts), or not be submitted yet: it
 counts as under way as long as the submitting process lives or, where that is
 another machine's, for a day. Directories of jobs of other clusters on the same
-HDFS are not ours to judge.
+HDFS are not ours to judge, nor are those that another version of ytf has
+written in a form we do not know.
 
 Layers are safe as long as a job that uses them has its staging directory, and
 a submission makes that before it declares its use of layers.
@@ -20,10 +21,10 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ytf.backends.api import Removed
+from ytf.backends.api import Removed, Tell, silent
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.burial import record_end
-from ytf.backends.yarn.home import JobHome, YarnHome
+from ytf.backends.yarn.home import JobHome, UnreadableJobError, YarnHome
 from ytf.backends.yarn.reports import TYPE, status_of
 from ytf.backends.yarn.submitter import Submitter
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
@@ -50,6 +51,7 @@ class Sweep:
 
     ``keep_s``: how long records stay. ``dryrun``: what would go is told, and
     stays. ``verify``: every stored layer is read, too, and told if it is damaged.
+    ``tell`` hears of jobs that are left alone because we cannot read them.
     """
 
     rm: ResourceManager
@@ -58,6 +60,7 @@ class Sweep:
     keep_s: float
     dryrun: bool = False
     verify: bool = False
+    tell: Tell = silent
 
     def run(self) -> list[Removed]:
         """Remove what nobody needs; answers what that was.
@@ -95,19 +98,32 @@ class Sweep:
         # After the look at what is staged: an id that is not known now was not submitted then.
         known = self._applications()
         for status in found:
-            home = self.home.job(JobId(status.name))
-            report = known.get(status.name)
-            if report is None:
-                if self._is_abandoned(home, now_ms - status.mtime_ms):
-                    report = self._report(status.name)
-                    if report is None:
-                        self._record_forgotten(home, JobId(status.name))
-                        yield status
-            elif report.state.ended:
-                if not self.dryrun:
-                    spec = home.spec()
-                    record_end(home, status_of(report, spec), spec)
+            try:
+                over = self._bury_if_over(status, known.get(status.name), now_ms)
+            except UnreadableJobError as error:
+                self.tell(f"what {status.name} left is left alone: {error}")
+                continue
+            if over:
                 yield status
+
+    def _bury_if_over(
+        self, status: FileStatus, report: ApplicationReport | None, now_ms: int
+    ) -> bool:
+        """Whether a staged job is over; then it is recorded, if it ran."""
+        home = self.home.job(JobId(status.name))
+        if report is None:
+            if not self._is_abandoned(home, now_ms - status.mtime_ms):
+                return False
+            if self._report(status.name) is not None:
+                return False
+            self._record_forgotten(home, JobId(status.name))
+            return True
+        if not report.state.ended:
+            return False
+        spec = home.spec()
+        if not self.dryrun:
+            record_end(home, status_of(report, spec), spec)
+        return True
 
     def _is_abandoned(self, home: JobHome, age_ms: int) -> bool:
         """Whether nobody will submit this job any more."""

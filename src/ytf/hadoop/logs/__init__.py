@@ -8,7 +8,7 @@ node (:mod:`.find`, :mod:`.aggregated`). Knows nothing of jobs.
 from ytf.hadoop.logs.aggregated import ContainerLog, read_container_logs
 from ytf.hadoop.logs.errors import LogDamagedError, LogFormatError
 from ytf.hadoop.logs.find import AggregatedFile, LogTree, find_aggregated
-from ytf.hadoop.logs.node import NodeLog, list_node_logs, read_node_log
+from ytf.hadoop.logs.node import NodeLog, list_node_logs, read_node_log, stream_node_log
 from ytf.hadoop.logs.source import ByteSource
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "list_node_logs",
     "read_container_logs",
     "read_node_log",
+    "stream_node_log",
 ]

@@ -11,8 +11,10 @@ import json
 import re
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +23,10 @@ from ytf.errors import NotFoundError, RefusedError, UnreachableError, YtfError
 TIMEOUT_S = 10.0
 LARGEST = 64 << 20
 
+_SLACK = 1 << 16
+"""By how much a log may grow, from its being listed to its being read, at no extra cost."""
+_PIECE = 1 << 18
+_LONGEST_LINE = 1 << 12
 _BANNER = re.compile(rb"\AContainer: .*?\nLogContents:\n", re.DOTALL)
 
 
@@ -76,6 +82,61 @@ def read_node_log(
     return _without_banner(_get(node, path, timeout_s, accept="text/plain"), name)
 
 
+def stream_node_log(
+    node: str,
+    container: str,
+    log: NodeLog,
+    *,
+    beyond: int = 0,
+    timeout_s: float = TIMEOUT_S,
+) -> Iterator[bytes]:
+    """What a log has beyond its first ``beyond`` bytes, in pieces, however much that is.
+
+    Also what was written since it was listed as ``log``. Nothing, if it has
+    become shorter than ``beyond``. Raises as :func:`list_node_logs`, and
+    between pieces, too.
+    """
+    # A node can be asked for the end of a log, not for a place in it; but it says
+    # how long the log is as it reads it, and so where that end begins.
+    wanted = log.size - beyond + _SLACK
+    while True:
+        path = f"/ws/v1/node/containers/{quote(container)}/logs/{quote(log.name)}?size=-{wanted}"
+        with _opened(node, path, timeout_s, accept="text/plain") as answer:
+            length = _length(answer)
+            begin = max(length - wanted, 0)
+            if begin <= beyond:
+                _skip(answer, beyond - begin)
+                yield from _pieces(answer, length - beyond)
+                return
+        wanted = 2 * (length - beyond)
+
+
+def _length(answer: HTTPResponse) -> int:
+    """How long the log is, from the banner; 0 without one, which an empty log has not."""
+    length = 0
+    line = answer.readline(_LONGEST_LINE)
+    if not line.startswith(b"Container: "):
+        return 0
+    while line and line != b"LogContents:\n":
+        name, _, value = line.partition(b":")
+        if name == b"LogLength" and value.strip().isdigit():
+            length = int(value)
+        line = answer.readline(_LONGEST_LINE)
+    return length
+
+
+def _skip(answer: HTTPResponse, count: int) -> None:
+    for _ in _pieces(answer, count):
+        pass
+
+
+def _pieces(answer: HTTPResponse, count: int) -> Iterator[bytes]:
+    """The next ``count`` bytes; fewer if the answer ends before, as the log was cut."""
+    while count > 0 and (piece := answer.read(min(count, _PIECE))):
+        count -= len(piece)
+        yield piece
+
+
 def _without_banner(body: bytes, name: str) -> bytes:
     begin = _BANNER.search(body)
     end = body.rfind(b"End of LogType:" + name.encode())
@@ -86,11 +147,17 @@ def _without_banner(body: bytes, name: str) -> bytes:
 
 
 def _get(node: str, path: str, timeout_s: float, accept: str = "application/json") -> bytes:
+    with _opened(node, path, timeout_s, accept) as answer:
+        return answer.read(LARGEST + (1 << 16))
+
+
+@contextmanager
+def _opened(node: str, path: str, timeout_s: float, accept: str) -> Iterator[HTTPResponse]:
+    """The answer to a question; whatever goes wrong while it is read is told as ours."""
     request = urllib.request.Request(f"http://{node}{path}", headers={"Accept": accept})
     try:
         with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-            body: bytes = answer.read(LARGEST + (1 << 16))
-            return body
+            yield answer
     except urllib.error.HTTPError as exc:
         with exc:
             raise _said_no(exc, node, path) from exc

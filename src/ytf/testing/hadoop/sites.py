@@ -200,6 +200,8 @@ def _own_yarn(options: ClusterOptions, layout: Layout, daemon: Daemon) -> Proper
         "yarn.nodemanager.resource.cpu-vcores": str(options.node_vcores),
         "yarn.nodemanager.container-executor.class": f"{_NM}.DefaultContainerExecutor",
         "yarn.nodemanager.vmem-check-enabled": "false",
+        # Enforced strictly it is left to cgroups (ContainersMonitorImpl), which we do not use.
+        "yarn.nodemanager.resource.memory.enforced": "false",
         # It would call a laptop's disk bad for being 90 % full.
         "yarn.nodemanager.disk-health-checker.enable": "false",
         "yarn.nodemanager.aux-services": "",

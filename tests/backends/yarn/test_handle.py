@@ -1,0 +1,136 @@
+"""A job whose master is sick, or whose ResourceManager comes and goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.backends.yarn.test_small_parts import report
+from tests.backends.yarn.test_sweep import JOB, Answers, FakeRm
+from ytf.backends.yarn import handle
+from ytf.backends.yarn.handle import YarnJob
+from ytf.backends.yarn.home import UnreadableJobError
+from ytf.errors import InternalError, OutcomeUnknownError, UnreachableError
+from ytf.hadoop.conf import Configuration
+from ytf.hadoop.yarn.ids import ApplicationId
+from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
+from ytf.starter.http import Answer, ChannelError
+from ytf.storage.files import LocalFiles
+from ytf.storage.hdfs import HdfsFiles
+
+RUNNING = report(ApplicationState.RUNNING, port=4711)
+
+
+class Moody(Answers):
+    """Answers about one job; ``moods`` are raised first, one for each call."""
+
+    def __init__(self, told: ApplicationReport = RUNNING) -> None:
+        super().__init__()
+        self.known[JOB] = told
+        self.moods: list[Exception] = []
+        self.kills: list[str] = []
+
+    async def report(self, application: ApplicationId) -> ApplicationReport:
+        if self.moods:
+            raise self.moods.pop(0)
+        return await super().report(application)
+
+    async def kill(self, application: ApplicationId, reason: str = "") -> bool:
+        if self.moods:
+            raise self.moods.pop(0)
+        self.kills.append(reason)
+        return True
+
+
+class World:
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.rm = Moody()
+        conf = Configuration.of({"dfs.user.home.dir.prefix": str(root)})
+        self.job = YarnJob(
+            FakeRm(conf, "alice", answers=self.rm), cast(HdfsFiles, LocalFiles()), JOB
+        )
+        self.staging = root / f"alice/.ytf/jobs/{JOB}"
+        self.staging.mkdir(parents=True)
+        self.stage(b'{"secret": "s"}')
+
+    def stage(self, data: bytes) -> None:
+        (self.staging / "job.json").write_bytes(data)
+
+    def master(self, answer: Callable[[float], Answer]) -> None:
+        """What its master does with each call, given the seconds it has."""
+
+        def call(
+            url: str, secret: bytes, method: str, path: str, body: bytes = b"", timeout_s: float = 0
+        ) -> Answer:
+            return answer(timeout_s)
+
+        self._monkeypatch.setattr(YarnJob, "_call", staticmethod(call))
+
+
+def refuses(seconds: float) -> Answer:
+    raise ChannelError("refused")
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(handle, "_KILL_PATIENCE_S", 0.0)
+    monkeypatch.setattr(handle, "_RETRY_S", 0.0)
+    return World(tmp_path, monkeypatch)
+
+
+def test_a_master_that_cannot_take_a_kill_in_is_not_needed_for_it(world: World) -> None:
+    world.master(lambda seconds: Answer(500, b"{}", {}))
+    with pytest.raises(InternalError):
+        world.job.status()
+    world.job.kill("enough")
+    assert world.rm.kills == ["Killed by alice: enough"]
+
+
+def test_a_kill_asks_until_yarn_has_heard(world: World) -> None:
+    world.master(refuses)
+    world.rm.moods = [
+        OutcomeUnknownError("no answer"),
+        UnreachableError("gone"),
+        OutcomeUnknownError("no answer"),
+    ]
+    world.job.kill("enough")
+    assert world.rm.kills == ["Killed by alice: enough"]
+
+
+def test_a_kill_that_nobody_hears_says_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handle, "_KILL_S", 0.0)
+    world.rm.moods = [UnreachableError("gone for good")] * 1000
+    with pytest.raises(OutcomeUnknownError, match="gone for good"):
+        world.job.kill("enough")
+
+
+def test_a_job_of_another_version_can_be_killed(world: World) -> None:
+    world.stage(b"[]")
+    world.rm.known[JOB] = report(ApplicationState.ACCEPTED)
+    with pytest.raises(UnreadableJobError, match="another version"):
+        world.job.status()
+    world.job.kill("enough")
+    world.rm.known[JOB] = RUNNING
+    world.job.kill("enough")
+    assert len(world.rm.kills) == 2
+    assert world.staging.exists()
+
+
+def test_a_short_wait_is_short_though_the_master_is_mute(world: World) -> None:
+    given: list[float] = []
+
+    def mute(seconds: float) -> Answer:
+        given.append(seconds)
+        raise ChannelError("mute")
+
+    world.master(mute)
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match="does not answer: mute"):
+        world.job.wait(timeout_s=0.05)
+    assert time.monotonic() - began < 5
+    assert max(given) <= 1.0
