@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 FLUSH_S = 2.0
 """What undelivered reports get when the master has ordered a stop: it is there to take them."""
+WAKE_S = 1.0
+"""How late a signal may be noticed that comes just before a wait: that does not end the wait."""
 PROVE_S = 10.0
 """How often it is told that killed processes are still not dead."""
 PARENT_SIGNAL = signal.SIGRTMIN + 1
@@ -158,7 +160,7 @@ class Starter:
         """Take messages until ``condition`` holds, or this attempt must not go on."""
         while not condition():
             self.check()
-            self._take(self.config.orphan_s - self._whereabouts.silence_s())
+            self._take(min(self.config.orphan_s - self._whereabouts.silence_s(), WAKE_S))
 
     def wait_for_orders(self) -> NoReturn:
         """Take messages until one of them ends this attempt."""
