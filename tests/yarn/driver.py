@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -162,6 +163,23 @@ class Yarn:
         found = [pid for pid, command in _processes() if _is_master(command, job)]
         assert len(found) == 1, found
         return found[0]
+
+    def kill_master(self, job: str, tasks: int) -> None:
+        """Kill a job's first master with 9, once YARN has heard that all tasks run.
+
+        It hears so with the next heartbeats of their nodes. What it has not
+        heard of it takes along with the master (``doneApplicationAttempt``).
+        """
+        ours = f"container_{job.removeprefix('application_')}_01_"
+
+        def known() -> bool:
+            # Its REST calls every container RUNNING that has not ended; its log knows better.
+            said = self.cluster.layout.log("rm").read_text(encoding="utf-8", errors="replace")
+            lines = [line for line in said.splitlines() if ours in line]
+            return sum("to RUNNING" in line for line in lines) == tasks + 1
+
+        eventually(known, 30, "YARN to hear of all containers")
+        os.kill(self.master(job), signal.SIGKILL)
 
     def nothing_is_left(self, job: str) -> None:
         """Neither staging, nor containers, nor processes of the job."""

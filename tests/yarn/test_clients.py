@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def test_the_clients_end_is_the_jobs_also_under_a_second_master(yarn: Yarn, gate
         job = running.job()
         programs = yarn.wait_running(["worker:0", "client:0"])
         [worker] = json.loads(yarn.run("ytf", "spec", job).stdout)["worker"]
-        os.kill(yarn.master(job), signal.SIGKILL)
+        yarn.kill_master(job, tasks=1)
         eventually(lambda: "master attempt 2" in yarn.run("ytf", "events", job).stdout, 60)
         assert yarn.wait_running(["worker:0", "client:0"]) == programs
         yarn.open_gate()

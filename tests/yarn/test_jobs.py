@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 from tests.yarn.driver import HERE, HOLD, Yarn
 from ytf.testing.waiting import eventually
 
@@ -113,9 +110,10 @@ def test_a_killed_master_is_followed_by_another(yarn: Yarn, gate: str) -> None:
     job = yarn.submit("ps:1,worker:2", gate + HERE + HOLD + "echo survived")
     programs = yarn.wait_running(["ps:0", "worker:0", "worker:1"])
     yarn.wait(job, "RUNNING")
-    os.kill(yarn.master(job), signal.SIGKILL)
+    yarn.kill_master(job, tasks=3)
     eventually(lambda: "master attempt 2" in yarn.run("ytf", "events", job).stdout, 60)
-    assert yarn.status(job)["state"] == "RUNNING"
+    seen = yarn.status(job)
+    assert seen["state"] == "RUNNING", seen["diagnostics"]
     yarn.open_gate()
     status = yarn.wait(job, "SUCCEEDED")
     assert [task["attempt"] for task in status["tasks"]] == [1, 1, 1]
