@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import secrets
 from pathlib import Path
 
 import msgspec
 
+from ytf.backends.answers import signed_call
 from ytf.backends.api import MasterAddress
-from ytf.starter.auth import Signer
-from ytf.starter.http import Answer, Channel, ChannelError
+from ytf.starter.http import Answer, ChannelError
 
 
 class NoMasterError(ChannelError):
@@ -41,12 +39,9 @@ def call(
     *,
     timeout_s: float = 10.0,
 ) -> Answer:
-    """One request to a master and its verified answer; raises ``ChannelError``, of many kinds."""
+    """As ``signed_call``, to the master of a staged job."""
     try:
         secret = (staging / "secret").read_bytes()
     except FileNotFoundError as exc:
         raise NoMasterError(f"there is no {exc.filename}") from exc
-    # A connection each: it costs nothing on one machine, and a handle needs no closing.
-    channel = Channel(master.url, Signer(secret), f"client/{secrets.token_hex(8)}")
-    with contextlib.closing(channel):
-        return channel.call(method, path, body, timeout_s)
+    return signed_call(master.url, secret, method, path, body, timeout_s)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import getpass
 import time
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ytf.backends import answers
+from ytf.backends.answers import Told
 from ytf.backends.api import Access, LogLine, MasterAddress, over
 from ytf.backends.local import processes
 from ytf.backends.local.burial import (
@@ -25,7 +26,6 @@ from ytf.backends.local.home import Home
 from ytf.backends.local.logs import read_logs
 from ytf.backends.local.record import note_kill
 from ytf.errors import (
-    InternalError,
     NotFoundError,
     OutcomeUnknownError,
     RefusedError,
@@ -56,13 +56,6 @@ LOST = "the job's node and master died: killed, or the machine was shut down"
 """Why a job that nobody runs any more is recorded as FAILED."""
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """The answer of ``/client/v1/wait``."""
-
-    version: int
-    status: JobStatus
-
-
 class LocalJob:
     """Implements ``JobHandle``.
 
@@ -84,7 +77,7 @@ class LocalJob:
         self._staging = home.staging(job)
         self._master = master
         self._patience_s = patience_s
-        self._told: tuple[int, _Told] | None = None
+        self._told: tuple[int, Told] | None = None
         self._gave_up = False
 
     def status(self) -> JobStatus:
@@ -109,19 +102,12 @@ class LocalJob:
     def cluster_spec(self) -> ClusterSpec | None:
         """Who is where, once everyone is known."""
         answer = self._ask("GET", "/client/v1/cluster")
-        if answer is None:
-            kept = self._record().cluster_spec
-            return None if kept is None else msgspec.convert(kept, ClusterSpec)
-        if answer.status == 404:
-            return None
-        return msgspec.json.decode(answer.body, type=ClusterSpec)
+        return answers.cluster_spec(answer, self._record() if answer is None else None)
 
     def events(self) -> list[JobEvent]:
         """The job's story so far."""
         answer = self._ask("GET", "/client/v1/events")
-        if answer is None:
-            return list(self._record().events)
-        return msgspec.json.decode(answer.body, type=list[JobEvent])
+        return answers.events(answer, self._record() if answer is None else None)
 
     def kill(self, reason: str) -> None:
         """Ask for the end; nothing happens if the job is over.
@@ -145,11 +131,7 @@ class LocalJob:
         """
         if tasks:
             has = [task_id(task.group, task.index) for task in self.status().tasks]
-            for task in tasks:
-                if task not in has:
-                    near = difflib.get_close_matches(task, has, n=1)
-                    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(has[:8])}"
-                    raise NotFoundError(f"{self.job} has no task {task}", hint=hint)
+            answers.check_tasks(self.job, tasks, has)
         is_over = self._logs_are_complete if follow else lambda: True
         return read_logs(self._home.logs(self.job), tasks, is_over=is_over)
 
@@ -205,14 +187,10 @@ class LocalJob:
                 why = str(exc)
             else:
                 self._gave_up = False
-                if answer.status in (200, 404):
+                not_yet = answers.why_not_yet(answer, method, path)
+                if not_yet is None:
                     return answer
-                if answer.status != 503:
-                    raise InternalError(
-                        f"the master answered {method} {path} with {answer.status}:"
-                        f" {answer.error()}"
-                    )
-                why = answer.error()
+                why = not_yet
             self._bury_if_dead()
             if time.monotonic() > deadline:
                 self._gave_up = True
@@ -265,7 +243,7 @@ class LocalJob:
             return self.status()
         if answer.status != 200:
             return self.status()
-        told = msgspec.json.decode(answer.body, type=_Told)
+        told = msgspec.json.decode(answer.body, type=Told)
         self._told = (master.attempt, told)
         return told.status
 

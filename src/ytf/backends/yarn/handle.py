@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
-import secrets
 import time
 from collections.abc import Iterator
 
 import msgspec
 
+from ytf.backends import answers
+from ytf.backends.answers import Told
 from ytf.backends.api import Access, LogLine, MasterAddress, over
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.burial import bury
@@ -18,7 +18,6 @@ from ytf.backends.yarn.kinds import resource_of
 from ytf.backends.yarn.reports import is_between_masters, master_url, status_of, tracking_url
 from ytf.backends.yarn.waiting import why_waiting
 from ytf.errors import (
-    InternalError,
     NotFoundError,
     OutcomeUnknownError,
     RefusedError,
@@ -32,8 +31,7 @@ from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import JobSpec
 from ytf.specs.names import JobId, TaskId, task_id
 from ytf.specs.status import JobEvent, JobRecord, JobState, JobStatus
-from ytf.starter.auth import Signer
-from ytf.starter.http import Answer, Channel, ChannelError
+from ytf.starter.http import Answer, ChannelError
 from ytf.storage.hdfs import HdfsFiles
 
 _PATIENCE_S = 30.0
@@ -52,13 +50,6 @@ _KILL_S = 30.0
 _LOGS_S = 30.0
 """How long nodes may take to gather the logs of an ended job."""
 _GATHERED = (LogStatus.SUCCEEDED, LogStatus.FAILED, LogStatus.TIMED_OUT, LogStatus.DISABLED)
-
-
-class _Told(msgspec.Struct, frozen=True):
-    """The answer of ``/client/v1/wait``."""
-
-    version: int
-    status: JobStatus
 
 
 class YarnJob:
@@ -81,7 +72,7 @@ class YarnJob:
         self._page: str | None = None
         self._secret: bytes | None = None
         self._closed: bool | None = None
-        self._told: tuple[str, _Told] | None = None
+        self._told: tuple[str, Told] | None = None
 
     def exists(self) -> bool:
         """Whether YARN, or a record, knows of it."""
@@ -112,23 +103,12 @@ class YarnJob:
     def cluster_spec(self) -> ClusterSpec | None:
         """Who is where, once everyone is known."""
         answer = self._ask("GET", "/client/v1/cluster")
-        if answer is None:
-            record = self._record()
-            self._refuse_if_closed("the cluster spec")
-            kept = None if record is None else record.cluster_spec
-            return None if kept is None else msgspec.convert(kept, ClusterSpec)
-        if answer.status == 404:
-            return None
-        return msgspec.json.decode(answer.body, type=ClusterSpec)
+        return answers.cluster_spec(answer, self._instead_of(answer, "the cluster spec"))
 
     def events(self) -> list[JobEvent]:
         """The job's story so far; empty before its master is up."""
         answer = self._ask("GET", "/client/v1/events")
-        if answer is None:
-            record = self._record()
-            self._refuse_if_closed("the story")
-            return [] if record is None else list(record.events)
-        return msgspec.json.decode(answer.body, type=list[JobEvent])
+        return answers.events(answer, self._instead_of(answer, "the story"))
 
     def kill(self, reason: str) -> None:
         """Ask for the end; nothing happens if the job is over.
@@ -171,11 +151,8 @@ class YarnJob:
             # Gathered logs have permissions of their own, which HDFS looks after.
             self._refuse_if_closed("the tasks' output")
         has = [task_id(task.group, task.index) for task in status.tasks]
-        for task in tasks:
-            if has and task not in has:
-                near = difflib.get_close_matches(task, has, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(has[:8])}"
-                raise NotFoundError(f"{self.job} has no task {task}", hint=hint)
+        if has:
+            answers.check_tasks(self.job, tasks, has)
         # Few commands need it, and what reads gathered logs takes its time to load.
         from ytf.backends.yarn.logs import read_logs
 
@@ -266,6 +243,13 @@ class YarnJob:
         """The record, if there is one and we may read it."""
         return None if self._is_closed() else self._home().record()
 
+    def _instead_of(self, answer: Answer | None, what: str) -> JobRecord | None:
+        """The record, where no master answered; raises ``RefusedError`` if it is not for us."""
+        if answer is not None:
+            return None
+        self._refuse_if_closed(what)
+        return self._record()
+
     def _refuse_if_closed(self, what: str) -> None:
         if self._is_closed():
             raise RefusedError(
@@ -305,14 +289,10 @@ class YarnJob:
             except ChannelError as exc:
                 why = str(exc)
             else:
-                if answer.status in (200, 404):
+                not_yet = answers.why_not_yet(answer, method, path)
+                if not_yet is None:
                     return answer
-                if answer.status != 503:
-                    raise InternalError(
-                        f"the master answered {method} {path} with {answer.status}:"
-                        f" {answer.error()}"
-                    )
-                why = answer.error()
+                why = not_yet
             if time.monotonic() > deadline:
                 raise UnreachableError(
                     f"the master of {self.job} does not answer: {why}",
@@ -357,9 +337,7 @@ class YarnJob:
     ) -> Answer:
         if url is None or secret is None:
             raise ChannelError("a new one has not registered yet")
-        channel = Channel(url, Signer(secret), f"client/{secrets.token_hex(8)}")
-        with contextlib.closing(channel):
-            return channel.call(method, path, body, timeout_s)
+        return answers.signed_call(url, secret, method, path, body, timeout_s)
 
     def _status_without_master(self, report: ApplicationReport | None) -> JobStatus:
         record = self._record()
@@ -409,8 +387,8 @@ class YarnJob:
             return known or self._status(deadline - time.monotonic())
         if answer.status != 200:
             return known or self._status(deadline - time.monotonic())
-        told = msgspec.json.decode(answer.body, type=_Told)
-        told = _Told(told.version, self._with_page(told.status))
+        told = msgspec.json.decode(answer.body, type=Told)
+        told = Told(told.version, self._with_page(told.status))
         self._told = (url or "", told)
         return told.status
 

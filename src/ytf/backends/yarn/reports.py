@@ -57,8 +57,6 @@ def status_of(report: ApplicationReport, spec: JobSpec | None, waiting: str = ""
     ``waiting`` is why it has none yet.
     """
     state = state_of(report)
-    task_state = TaskState.LOST if state.is_final else TaskState.PENDING
-    tasks = () if spec is None else spec.tasks()
     return JobStatus(
         id=JobId(str(report.id)),
         name=report.name,
@@ -71,10 +69,15 @@ def status_of(report: ApplicationReport, spec: JobSpec | None, waiting: str = ""
         started=_seconds(report.started_ms),
         finished=_seconds(report.finished_ms),
         tracking_url=tracking_url(report),
-        tasks=tuple(
-            TaskStatus(group=group_of(task), index=index_of(task), state=task_state, attempt=1)
-            for task in tasks
-        ),
+        tasks=tasks_of(spec, TaskState.LOST if state.is_final else TaskState.PENDING),
+    )
+
+
+def tasks_of(spec: JobSpec | None, state: TaskState) -> tuple[TaskStatus, ...]:
+    """The tasks as they were asked for, of which nothing else is known."""
+    return tuple(
+        TaskStatus(group=group_of(task), index=index_of(task), state=state, attempt=1)
+        for task in ([] if spec is None else spec.tasks())
     )
 
 

@@ -25,7 +25,7 @@ from ytf.backends.api import Removed, Tell, silent
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.burial import record_end
 from ytf.backends.yarn.home import JobHome, UnreadableJobError, YarnHome
-from ytf.backends.yarn.reports import TYPE, status_of
+from ytf.backends.yarn.reports import TYPE, status_of, tasks_of
 from ytf.backends.yarn.submitter import Submitter
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.ids import ApplicationId
@@ -33,8 +33,8 @@ from ytf.hadoop.yarn.records import ApplicationReport
 from ytf.packaging.cache import LayerCache
 from ytf.packaging.collection import DAY_MS, collect
 from ytf.packaging.store import USES, LayerStore
-from ytf.specs.names import JobId, group_of, index_of
-from ytf.specs.status import FinalStatus, JobState, JobStatus, TaskState, TaskStatus
+from ytf.specs.names import JobId
+from ytf.specs.status import FinalStatus, JobState, JobStatus, TaskState
 from ytf.storage.files import Files, FileStatus, clock_ms, is_temporary
 
 FORGOTTEN = (
@@ -158,12 +158,7 @@ class Sweep:
             final_status=FinalStatus.FAILED,
             diagnostics=FORGOTTEN,
             started=about.submitted_at,
-            tasks=tuple(
-                TaskStatus(
-                    group=group_of(task), index=index_of(task), state=TaskState.LOST, attempt=1
-                )
-                for task in spec.tasks()
-            ),
+            tasks=tasks_of(spec, TaskState.LOST),
         )
         record_end(home, status, spec)
 
