@@ -6,6 +6,7 @@ import pytest
 
 from ytf.client import settings
 from ytf.errors import SettingsError
+from ytf.home import home
 
 
 def _environ(home: Path, **more: str) -> dict[str, str]:
@@ -84,7 +85,7 @@ def test_a_working_directory_that_was_removed(
     with pytest.raises(SettingsError, match="working directory does not exist"):
         settings.load(environ=_environ(tmp_path))
     with pytest.raises(SettingsError, match="relative to a working directory that does not exist"):
-        settings.home({"YTF_HOME": "relative"})
+        home({"YTF_HOME": "relative"})
 
 
 def test_numbers_are_taken_as_written(tmp_path: Path) -> None:
@@ -170,5 +171,5 @@ class TestBackendChoice:
 
 
 def test_home(tmp_path: Path) -> None:
-    assert settings.home({"YTF_HOME": str(tmp_path)}) == tmp_path
-    assert settings.home({}) == Path.home() / ".ytf"
+    assert home({"YTF_HOME": str(tmp_path)}) == tmp_path
+    assert home({}) == Path.home() / ".ytf"

@@ -26,7 +26,7 @@ class Tree:
             raise FileNotFoundError(directory) from None
 
     def source(self, path: str) -> BytesSource:
-        raise NotImplementedError
+        raise AssertionError(f"{path} is found by its name, not read")
 
 
 def find(directory: str, conf: dict[str, str] = CONF) -> list[AggregatedFile]:

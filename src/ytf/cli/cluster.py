@@ -90,7 +90,7 @@ def run(args: Namespace) -> int:
     """Do what the command line says."""
     if args.cluster_command is None:
         raise UsageError("which command?", hint="see ytf cluster --help")
-    from ytf.client.settings import home
+    from ytf.home import home
     from ytf.testing.hadoop.options import check_name
 
     directory = home() / "clusters" / check_name(args.name)

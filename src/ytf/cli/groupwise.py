@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TypeVar
 
 import msgspec
 
@@ -11,13 +13,16 @@ from ytf.errors import SpecError
 from ytf.specs.job import TENSORBOARD, OnFailure, Placement, TaskGroupSpec
 from ytf.specs.wording import did_you_mean
 
+_CHOICE = TypeVar("_CHOICE", bound=Enum)
+
 Groups = dict[str, TaskGroupSpec]
 
 
 def with_policies(groups: Groups, on_failure: Sequence[str], max_restarts: Sequence[str]) -> Groups:
     """The groups with what ``--on_failure`` and ``--max_restarts`` say of them."""
     policies = {
-        group: _policy(text) for group, text in _by_group("--on_failure", on_failure, groups)
+        group: _one_of(OnFailure, "policy", "--on_failure", text)
+        for group, text in _by_group("--on_failure", on_failure, groups)
     }
     restarts = {
         group: _count(text) for group, text in _by_group("--max_restarts", max_restarts, groups)
@@ -61,7 +66,10 @@ def with_labels(groups: Groups, values: Sequence[str]) -> Groups:
 
 def with_placements(groups: Groups, values: Sequence[str]) -> tuple[Groups, Placement | None]:
     """The groups placed in a way of their own, and the way of the others, of ``--placement``."""
-    own = {group: _placement(text) for group, text in _by_group("--placement", values, groups)}
+    own = {
+        group: _one_of(Placement, "placement", "--placement", text)
+        for group, text in _by_group("--placement", values, groups)
+    }
     general = own.pop(None, None)
     changed = {
         name: msgspec.structs.replace(group, placement=own[name]) if name in own else group
@@ -91,22 +99,13 @@ def _by_group(
     return list(seen.items())
 
 
-def _policy(text: str) -> OnFailure:
-    words = [policy.value for policy in OnFailure]
+def _one_of(kind: type[_CHOICE], noun: str, option: str, text: str) -> _CHOICE:
+    words = [str(choice.value) for choice in kind]
     if text not in words:
         raise SpecError(
-            f"there is no policy {text!r}", where="--on_failure", hint=did_you_mean(text, words)
+            f"there is no {noun} {text!r}", where=option, hint=did_you_mean(text, words)
         )
-    return OnFailure(text)
-
-
-def _placement(text: str) -> Placement:
-    words = [placement.value for placement in Placement]
-    if text not in words:
-        raise SpecError(
-            f"there is no placement {text!r}", where="--placement", hint=did_you_mean(text, words)
-        )
-    return Placement(text)
+    return kind(text)
 
 
 def _count(text: str) -> int:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from ytf.backends import NAMES
 from ytf.backends.api import KEEP_S
-from ytf.backends.local.home import Home
 from ytf.errors import SettingsError
+from ytf.home import home
 
 FILE = "ytf.toml"
 
@@ -63,11 +63,6 @@ class BackendChoice:
 
     name: str
     reason: str
-
-
-def home(environ: Mapping[str, str] | None = None) -> Path:
-    """``YTF_HOME``, or ``~/.ytf``: what is kept on the client's side."""
-    return Home.of(environ).root
 
 
 def working_directory() -> Path:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from ytf.home import home
 from ytf.packaging.archives import SUFFIX, Archive, pack
 from ytf.packaging.bytecode import compile_modules
 from ytf.packaging.layers import Content, Layer, describe
@@ -27,6 +28,11 @@ _KEEP_S = 14 * 86400.0
 
 class LayerCache:
     """Names and packs layers, and does either only once for unchanged files."""
+
+    @classmethod
+    def own(cls) -> LayerCache:
+        """The one of this user on this machine."""
+        return cls(home() / "layers")
 
     def __init__(self, root: Path) -> None:
         self._index = root / "index"

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import msgspec
 
-from ytf.client.settings import home
 from ytf.errors import SettingsError
+from ytf.home import home
 
 TENSORBOARD = "YTF_TENSORBOARD"
 """The variable that names a TensorBoard to use in place of ytf's own."""

@@ -77,7 +77,7 @@ class LocalBlobs:
             os.link(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_directory(target.parent)
+        sync_directory(target.parent)
 
     def delete(self, name: str) -> None:
         """See :meth:`Blobs.delete`."""
@@ -110,10 +110,11 @@ def _make_directory(path: Path) -> None:
         return
     _make_directory(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: str | Path) -> None:
+    """Make durable what was made or renamed in a directory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -19,6 +19,8 @@ from pathlib import PurePosixPath
 from typing import Protocol
 from urllib.parse import quote
 
+from ytf.storage.blobs import sync_directory
+
 CHUNK = 1 << 20
 """How many bytes a read gives at a time, at most."""
 
@@ -186,7 +188,7 @@ class LocalFiles:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
-        _sync(os.path.dirname(path))
+        sync_directory(os.path.dirname(path))
         return self.stat(path)
 
     def mkdir(self, path: str, mode: int = 0o700) -> None:
@@ -203,7 +205,7 @@ class LocalFiles:
                 raise
         else:
             os.chmod(path, mode)
-            _sync(parent)
+            sync_directory(parent)
 
     def chmod(self, path: str, mode: int) -> None:
         """See :meth:`Files.chmod`."""
@@ -256,11 +258,3 @@ def _name_of(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
-
-
-def _sync(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

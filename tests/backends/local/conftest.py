@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.local.puppet import DEADLINE_S, Strings
-from ytf.backends.local import processes
+from ytf import processes
 from ytf.backends.local.burial import JOB_VARIABLE, end_processes
 from ytf.backends.local.handle import LocalJob
 from ytf.backends.local.home import Home

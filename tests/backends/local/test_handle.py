@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from tests.backends.local.conftest import eventually
-from ytf.backends.local import processes
+from ytf import processes
 from ytf.backends.local.handle import LocalJob
 from ytf.backends.local.home import Home
 from ytf.backends.local.record import replace

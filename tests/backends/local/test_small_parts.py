@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ytf.backends.local import processes
+from ytf import processes
 from ytf.backends.local.removal import remove_tree
 from ytf.backends.local.restarts import Restarts
 
@@ -85,10 +85,7 @@ class TestProcesses:
     def test_found_by_their_environment_but_never_us(self) -> None:
         name, value = "YTF_TEST_MARK", "wörd"
         env = {**os.environ, name: value}
-        finder = (
-            "from ytf.backends.local import processes;"
-            f"print(processes.with_variable({name!r}, {value!r}))"
-        )
+        finder = f"from ytf import processes;print(processes.with_variable({name!r}, {value!r}))"
         with subprocess.Popen(["sleep", "60"], env=env) as other:
             told = subprocess.run(
                 [sys.executable, "-c", finder], env=env, capture_output=True, text=True, check=True

@@ -17,7 +17,8 @@ import pytest
 
 from tests.backends.local.conftest import Submit, eventually, is_running, node_pid
 from tests.backends.local.puppet import Strings
-from ytf.backends.local import processes, submission
+from ytf import processes
+from ytf.backends.local import submission
 from ytf.backends.local.burial import remove_leftovers
 from ytf.backends.local.home import Home
 from ytf.backends.local.jobs import LocalJobs

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ytf.backends.local import processes
+from ytf import processes
 from ytf.backends.local.calls import NoMasterError, find_master
 from ytf.backends.local.home import writing
 from ytf.backends.local.record import RECORD, history_of, noted_kill, write_last_record

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ytf.backends.local import processes
+from ytf import processes
 from ytf.backends.local.burial import master_is_alive, node_identity
 from ytf.backends.local.calls import find_master
 

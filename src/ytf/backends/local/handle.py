@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ytf import processes
 from ytf.backends import answers
 from ytf.backends.answers import Told
 from ytf.backends.api import Access, LogLine, MasterAddress, over
-from ytf.backends.local import processes
 from ytf.backends.local.burial import (
     MASTER,
     bury,

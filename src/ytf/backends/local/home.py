@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ytf.backends.local.record import FULL, RECORD
 from ytf.errors import SettingsError
+from ytf.home import home
 from ytf.specs.names import JobId
 
 _JOB = re.compile(r"local_[0-9a-z]+_[0-9a-z]+")
@@ -24,17 +25,8 @@ class Home:
 
     @classmethod
     def of(cls, environ: Mapping[str, str] | None = None) -> Home:
-        """``YTF_HOME``, else ``~/.ytf``."""
-        given = (os.environ if environ is None else environ).get("YTF_HOME")
-        if not given:
-            return cls(Path.home() / ".ytf")
-        try:
-            return cls(Path(given).absolute())
-        except FileNotFoundError as exc:
-            raise SettingsError(
-                f"YTF_HOME is {given!r}, relative to a working directory that does not exist",
-                hint="set YTF_HOME to an absolute path, or cd to another directory",
-            ) from exc
+        """Those below ``YTF_HOME``."""
+        return cls(home(environ))
 
     @property
     def jobs(self) -> Path:

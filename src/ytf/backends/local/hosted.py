@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ytf.backends.local import processes
+from ytf import processes
 from ytf.starter.logs import Logs
 
 TYPE_CHECKING = False

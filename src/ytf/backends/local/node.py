@@ -24,7 +24,7 @@ import signal
 import socket
 import time
 
-from ytf.backends.local import processes
+from ytf import processes
 from ytf.backends.local.hosted import Hosted
 from ytf.backends.local.lines import LineSocket
 from ytf.backends.local.pulse import Pulse

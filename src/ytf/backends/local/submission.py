@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ytf.backends.local import processes
+from ytf import processes
 from ytf.backends.local.burial import locked, remove_leftovers
 from ytf.backends.local.home import Home, writing
 from ytf.backends.local.record import reserve_record

@@ -70,14 +70,13 @@ class YarnJobs:
         self, *, keep_s: float, dryrun: bool = False, verify: bool = False, tell: Tell = silent
     ) -> Rubbish:
         """Remove our leftovers in HDFS, and packed layers here that nobody has used for long."""
-        from ytf.backends.local.home import Home
         from ytf.backends.yarn.sweep import Sweep
         from ytf.packaging.cache import LayerCache
 
         return Sweep(
             rm=self._rm,
             home=YarnHome.of(self._files, self._conf, self._rm.user),
-            cache=LayerCache(Home.of().root / "layers"),
+            cache=LayerCache.own(),
             keep_s=keep_s,
             dryrun=dryrun,
             verify=verify,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ytf.backends.api import Hold, Tell, unheld
-from ytf.backends.local.home import Home
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.baggage import StarterBaggage
 from ytf.backends.yarn.capacity import admit, refusal
@@ -98,7 +97,7 @@ def _shipped(rm: ResourceManager, home: YarnHome, job: JobId, plan: Plan, tell: 
     stopped, ended = threading.Event(), threading.Event()
     home = YarnHome(StoppableFiles(home.files, stopped), home.root)
     job_home = home.job(job)
-    cache = LayerCache(Home.of().root / "layers")
+    cache = LayerCache.own()
 
     def shipping() -> Shipped:
         try:

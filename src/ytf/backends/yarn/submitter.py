@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ytf.backends.local import processes
+from ytf import processes
 from ytf.backends.yarn.home import JobHome
 from ytf.hadoop.addresses import RmService, rm_addresses
 from ytf.hadoop.conf import Configuration

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ytf.client.settings import home
 from ytf.errors import SettingsError
+from ytf.home import home
 from ytf.testing.hadoop.java import find_java, find_maven
 
 CACHE = "YTF_HADOOP_CACHE"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ytf.backends.local.processes import alive, start_ticks
+from ytf.processes import alive, start_ticks
 
 MARK = "YTF_CLUSTER"
 """The variable that names, in a daemon's environment, the cluster it is of."""
