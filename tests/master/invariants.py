@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ytf.master.machine import BACKOFF, CLIENT_CONTAINER, Machine
+from ytf.master.containers import CLIENT_CONTAINER
+from ytf.master.deadlines import BACKOFF
+from ytf.master.machine import Machine
 from ytf.master.roster import LIVE, Roster
 from ytf.specs.names import group_of
 from ytf.specs.status import FinalStatus, TaskState

@@ -7,7 +7,8 @@ import pytest
 from tests.master.world import NODES, World
 from ytf.master import commands as c
 from ytf.master import events as e
-from ytf.master.machine import CLIENT_CONTAINER, Machine
+from ytf.master.containers import CLIENT_CONTAINER
+from ytf.master.machine import Machine
 from ytf.specs.job import Backoff, JobSpec, OnFailure, TaskGroupSpec, Timeouts
 from ytf.specs.names import ContainerId, RequestId, TaskId
 from ytf.specs.status import FinalStatus, JobState, TaskState

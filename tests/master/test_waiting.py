@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ytf.master.machine import ALLOCATION, BACKOFF, EVALUATION, RENDEZVOUS, RESTART
+from ytf.master.deadlines import ALLOCATION, BACKOFF, EVALUATION, RENDEZVOUS, RESTART
 from ytf.master.state import Container, JobMemory, Task
 from ytf.master.waiting import waits_for
 from ytf.specs.names import ContainerId, RequestId, TaskId

@@ -16,7 +16,8 @@ import msgspec
 from tests.master.invariants import check
 from ytf.master import commands as c
 from ytf.master import events as e
-from ytf.master.machine import CLIENT_CONTAINER, CLIENT_TASK, Machine
+from ytf.master.containers import CLIENT_CONTAINER, CLIENT_TASK
+from ytf.master.machine import Machine
 from ytf.master.state import JobMemory
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import CLIENT, TENSORBOARD, JobSpec

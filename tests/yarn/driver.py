@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sysconfig
@@ -170,12 +171,13 @@ class Yarn:
         It hears so with the next heartbeats of their nodes. What it has not
         heard of it takes along with the master (``doneApplicationAttempt``).
         """
-        ours = f"container_{job.removeprefix('application_')}_01_"
+        # A ResourceManager that has been restarted puts its epoch first: container_e17_….
+        ours = re.compile(rf"container_(e\d+_)?{job.removeprefix('application_')}_01_")
 
         def known() -> bool:
             # Its REST calls every container RUNNING that has not ended; its log knows better.
             said = self.cluster.layout.log("rm").read_text(encoding="utf-8", errors="replace")
-            lines = [line for line in said.splitlines() if ours in line]
+            lines = [line for line in said.splitlines() if ours.search(line)]
             return sum("to RUNNING" in line for line in lines) == tasks + 1
 
         eventually(known, 30, "YARN to hear of all containers")

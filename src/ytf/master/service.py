@@ -30,6 +30,7 @@ from ytf.master.commands import (
     RestartTask,
     StopTask,
 )
+from ytf.master.deadlines import ALLOCATION, RENDEZVOUS
 from ytf.master.events import (
     AnyEvent,
     BackendGone,
@@ -46,7 +47,7 @@ from ytf.master.events import (
 from ytf.master.info import JobInfo
 from ytf.master.journal import Journal, JournalError
 from ytf.master.launch import make_launch
-from ytf.master.machine import ALLOCATION, RENDEZVOUS, Machine
+from ytf.master.machine import Machine
 from ytf.master.replay import Replay
 from ytf.master.segments import Entry
 from ytf.master.state import JobMemory

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ytf.master.deadlines import ALLOCATION, BACKOFF, EVALUATION, RENDEZVOUS, RESTART
 from ytf.master.diagnostics import listed
-from ytf.master.machine import ALLOCATION, BACKOFF, EVALUATION, RENDEZVOUS, RESTART
 from ytf.master.state import JobMemory, Task
 from ytf.specs.status import TaskState
 
