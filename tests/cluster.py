@@ -20,7 +20,7 @@ OPTIONS = ClusterOptions(
 )
 CLUSTERS = {
     "hadoop": OPTIONS,
-    # The oldest release that is tested and the pair of ResourceManagers: one start for both.
+    # The oldest release that is tested, and two of all that can be two: one start for both.
     "hadoop_pair": ClusterOptions(version="3.3.6", nodes=1, ha=True),
     # The newest, and node labels, which change how everything is scheduled.
     "hadoop_newest": ClusterOptions(version="3.5.0", nodes=2, labels={"nm2": "fast"}),
@@ -67,7 +67,7 @@ def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def hadoop_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A running cluster with two ResourceManagers and one node."""
+    """A running cluster with two ResourceManagers, two NameNodes and one node."""
     yield from _running(tmp_path_factory, "hadoop_pair")
 
 

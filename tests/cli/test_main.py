@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Install
 from tests.client.fakes import JOB, status, task
-from ytf.backends.api import LogLine, Removed
+from ytf.backends.api import LogLine, Removed, Tell, silent
 from ytf.cli import logs, main
 from ytf.cli.parser import Parser
 from ytf.specs.cluster import ClusterSpec
@@ -25,18 +26,22 @@ FAILED = status(
 
 USAGE: list[tuple[list[str], str, str]] = [
     ([], "which command?", "ytf --help"),
-    (["statsu", str(JOB)], "invalid choice: 'statsu'", "did you mean status?"),
+    (["statsu", str(JOB)], "invalid choice: 'statsu'", "did you mean 'status'?"),
     (["status"], "required: ID", "ytf status --help"),
-    (["status", JOB, "--jsn"], "--jsn", "did you mean --json?"),
+    (["status", JOB, "--jsn"], "--jsn", "did you mean '--json'?"),
     (["status", JOB, "more"], "unrecognized arguments: more", ""),
     (["logs", "-n", "5", JOB], "unrecognized arguments: -n", "see ytf logs --help"),
     (["logs", JOB, "--tail", "all"], "--tail: 'all' is not a number", ""),
-    (["cluster", "up", "--nods", "3"], "unrecognized arguments: --nods 3", "did you mean --nodes?"),
+    (
+        ["cluster", "up", "--nods", "3"],
+        "unrecognized arguments: --nods 3",
+        "did you mean '--nodes'?",
+    ),
     (["attach", JOB], "expected one command to attach, got 0 words", "quote it"),
     (["attach", JOB, "python", "x.py"], "got 2 words", "quote it"),
     (["attach", JOB, "python", "--steps", "3"], "got 3 words", "quote it"),
     (["attach", JOB, "true", "--index", "-1"], "--index", ""),
-    (["attach", JOB, "--indx", "3", "true"], "--indx", "did you mean --index?"),
+    (["attach", JOB, "--indx", "3", "true"], "--indx", "did you mean '--index'?"),
     (["attach", JOB, ""], "the command to attach is empty", ""),
     (["attach", JOB, "--index", "3", " "], "the command to attach is empty", ""),
     (["submit", "job.yaml", "--json"], "--json goes with --dryrun only", ""),
@@ -243,12 +248,39 @@ class TestLogs:
         assert main.main(["logs", JOB, "--tail", "0", *follow]) == 0
         assert capfd.readouterr().out == ""
 
+    def test_a_last_line_that_has_grown_is_told_whole(
+        self,
+        install: Install,
+        capfd: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        backend = install(FAILED)
+
+        def lines(tasks: list[TaskId], *, follow: bool, tell: Tell = silent) -> Iterator[LogLine]:
+            texts = ("one", "50 % and more", "end") if follow else ("one", "50 %")
+            return (LogLine(TaskId("ps:0"), 1, "stdout", text) for text in texts)
+
+        monkeypatch.setattr(backend.handle, "logs", lines)
+        assert main.main(["logs", JOB, "--tail", "1", "-f"]) == 0
+        assert capfd.readouterr().out == "ps:0 | 50 %\nps:0 | 50 % and more\nps:0 | end\n"
+
+    @pytest.mark.parametrize("tail", [[], ["--tail", "1"]])
+    def test_what_cannot_be_read_is_said_once(
+        self, tail: list[str], install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        backend = install(FAILED)
+        backend.handle.tells = ["the log of ps:0 on n:1 cannot be read: it is dead"]
+        assert main.main(["logs", JOB, *tail]) == 0
+        said = capfd.readouterr()
+        assert said.err == "ytf: the log of ps:0 on n:1 cannot be read: it is dead\n"
+        assert said.out == ""
+
     def test_an_unknown_one(self, install: Install, capfd: pytest.CaptureFixture[str]) -> None:
         install(FAILED)
         assert main.main(["logs", JOB, "worker:9"]) == 1
         err = capfd.readouterr().err
         assert "no task or group 'worker:9'" in err
-        assert "hint: did you mean worker:" in err
+        assert "hint: did you mean 'worker:" in err
         assert main.main(["logs", JOB, "client"]) == 1
         assert "went to its terminal" in capfd.readouterr().err
 

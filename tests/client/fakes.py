@@ -63,6 +63,7 @@ class FakeHandle:
         self.story = list(story)
         self.killed: list[str] = []
         self.lines: list[LogLine] = []
+        self.tells: list[str] = []
         self.asked: list[TaskId] = []
         self.spec: ClusterSpec | None = None
         self.happened: list[JobEvent] = []
@@ -88,7 +89,9 @@ class FakeHandle:
     def access(self) -> Access:
         raise NotFoundError(f"nobody can take part in {self.job}")
 
-    def logs(self, tasks: list[TaskId], *, follow: bool) -> Iterator[LogLine]:
+    def logs(self, tasks: list[TaskId], *, follow: bool, tell: Tell = silent) -> Iterator[LogLine]:
+        for text in self.tells:
+            tell(text)
         self.asked = list(tasks)
         return (line for line in self.lines if line.task in tasks)
 

@@ -71,6 +71,20 @@ def test_one_that_stays_away_is_not_waited_for_for_ever(monkeypatch: pytest.Monk
     assert f"`ytf status {JOB}`" in (caught.value.hint or "")
 
 
+def test_a_wait_may_be_bounded() -> None:
+    handle = FakeHandle(status(JobState.RUNNING), status(JobState.RUNNING))
+    with pytest.raises(TimeoutError, match=f"job {JOB} is still RUNNING"):
+        list(follow(handle, timeout_s=0.01))
+
+
+def test_what_is_said_of_a_running_job_is_told_and_its_taking_back_is_not() -> None:
+    running = status(JobState.RUNNING, task("worker", 0, TaskState.RUNNING), diagnostics="old")
+    silent = msgspec.structs.replace(running, diagnostics="its master is away\nold")
+    assert changes(running, silent) == ["its master is away"]
+    assert changes(silent, silent) == []
+    assert changes(silent, running) == []
+
+
 def test_what_changed_is_said_once() -> None:
     pending = status(JobState.STARTING, task("worker", 0, TaskState.PENDING, attempt=0))
     running = status(
@@ -130,6 +144,15 @@ class TestSetbacks:
             "worker:1 ALLOCATED (attempt 2)",
         ]
         assert setbacks.between(self.RUNNING, self.AGAIN) == {}
+
+    def test_what_only_one_of_two_looks_was_told_hides_nothing(self) -> None:
+        handle = FakeHandle(self.RUNNING)
+        silence = JobEvent(at=0.5, event="MasterSilent", text="away")
+        handle.happened = [silence]
+        setbacks = Setbacks(handle)
+        assert setbacks.between(self.RUNNING, self.AGAIN) == {}
+        handle.happened = list(self.STORY)
+        assert setbacks.between(self.RUNNING, self.AGAIN).keys() == {"worker:0"}
 
     def test_nobody_is_asked_while_all_goes_well(self) -> None:
         handle = FakeHandle(self.RUNNING)

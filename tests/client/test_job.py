@@ -8,11 +8,11 @@ import pytest
 from tests.client.fakes import JOB, FakeBackend, FakeHandle, status, task
 from ytf.backends.api import LogLine
 from ytf.client.job import Job, submit
-from ytf.errors import JobFailedError, NotFoundError, SpecError
+from ytf.errors import JobFailedError, NotFoundError, SpecError, UnreachableError
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import JobSpec, OnFailure, TaskGroupSpec
 from ytf.specs.names import TaskId
-from ytf.specs.status import JobState, TaskState
+from ytf.specs.status import JobState, JobStatus, TaskState
 
 SPEC = JobSpec(groups={"worker": TaskGroupSpec(count=1)}, command="true")
 
@@ -97,6 +97,40 @@ def test_a_bad_end_is_raised_with_its_diagnostics(state: JobState) -> None:
     assert not outcome.succeeded
     with pytest.raises(JobFailedError, match=f"^job {JOB} ended {state.value}: worker:0 broke$"):
         outcome.raise_for_status()
+
+
+class Away(FakeHandle):
+    """One whose cluster does not answer, for some looks."""
+
+    def __init__(self, *story: JobStatus, looks: int, then: int = 0) -> None:
+        super().__init__(*story)
+        self._looks, self._then = looks, then
+
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        if known is not None and known.state.is_final:
+            self._looks, self._then = self._then, 0
+        if self._looks:
+            self._looks -= 1
+            raise UnreachableError("gone")
+        return super().wait(known, timeout_s)
+
+
+def test_a_cluster_that_is_away_for_a_while_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("ytf.client.follow.time.sleep", pauses.append)
+    handle = Away(status(JobState.RUNNING), status(JobState.SUCCEEDED), looks=3)
+    assert Job(handle).wait().succeeded
+    assert len(pauses) == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        f"gone; job {JOB} goes on, and so does the wait for it"
+    ]
+
+
+def test_how_a_job_ended_is_known_though_nobody_says_that_all_is_tidy() -> None:
+    handle = Away(status(JobState.RUNNING), status(JobState.SUCCEEDED), looks=0, then=1)
+    assert Job(handle).wait().succeeded
 
 
 def test_waiting_has_an_end() -> None:

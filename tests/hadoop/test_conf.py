@@ -11,6 +11,7 @@ import pytest
 
 from ytf.errors import SettingsError
 from ytf.hadoop.conf import Configuration
+from ytf.hadoop.security.acls import AccessList
 
 
 def site(directory: Path, name: str, *properties: tuple[str, str, bool]) -> None:
@@ -54,6 +55,35 @@ def test_nothing_to_load_is_said(tmp_path: Path) -> None:
     assert "HADOOP_CONF_DIR" in (caught.value.hint or "")
     with pytest.raises(SettingsError, match="holds none of core-site"):
         Configuration.load(tmp_path)
+
+
+def test_spaces_around_a_value_are_kept_for_who_asks_for_them(tmp_path: Path) -> None:
+    site(
+        tmp_path,
+        "yarn-site",
+        ("yarn.admin.acl", " admins", False),
+        ("fs.defaultFS", "\n  hdfs://${host}:8020\n", False),
+        ("host", " nn ", False),
+        ("number", " 7 ", False),
+        ("share", " 0.5\n", False),
+        ("switch", "\ttrue ", False),
+        ("wait", " 10s ", False),
+        ("size", " 64k ", False),
+        ("names", " a , b ", False),
+        ("blank", "  ", False),
+    )
+    conf = Configuration.load(tmp_path)
+    found = AccessList.parse(conf.get("yarn.admin.acl") or "")
+    assert (found.users, found.groups) == (frozenset(), frozenset({"admins"}))
+    assert conf.get_trimmed("yarn.admin.acl") == "admins"
+    assert conf.get_text("fs.defaultFS") == "hdfs:// nn :8020", "only around the whole"
+    assert (conf.get_int("number"), conf.get_float("share")) == (7, 0.5)
+    assert (conf.get_bool("switch"), conf.get_seconds("wait")) == (True, 10.0)
+    assert (conf.get_bytes("size"), conf.get_list("names")) == (65536, ["a", "b"])
+    assert conf.get_int("blank", 3) == 3
+    assert conf.get_trimmed("nothing") is None
+    with pytest.raises(SettingsError, match="does not set blank"):
+        conf.get_text("blank")
 
 
 def test_variables_are_put_in() -> None:

@@ -30,7 +30,7 @@ def test_properties_with_their_place(tmp_path: Path) -> None:
         "<description>ignored &amp; fine</description></property>",
     )
     first, second = read_properties(path)
-    assert (first.name, first.value, first.final, first.line) == ("a.b", "one", False, 3)
+    assert (first.name, first.value, first.final, first.line) == ("a.b", "\n one\n ", False, 3)
     assert (second.name, second.value, second.final, second.file) == ("c", "2", True, path)
 
 

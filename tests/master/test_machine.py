@@ -482,7 +482,7 @@ def test_a_preempted_task_of_an_unprepared_job_says_how_to_survive_it() -> None:
     world.container_ends("worker:1", e.Cause.PREEMPTED, None)
     assert world.outcome() is FinalStatus.FAILED
     assert "preempted" in world.text()
-    assert "set on_failure of worker to restart-job" in world.text()
+    assert "--on_failure worker:restart-job, or worker:restart-task" in world.text()
 
 
 def test_nodes_where_tasks_keep_failing_are_avoided() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,6 @@ from ytf.specs.grammar import (
     Quantity,
     format_overrides,
     format_requirement,
-    parse_groups,
     parse_other_resources,
     parse_overrides,
     parse_requirement,
@@ -27,6 +27,23 @@ AMOUNTS = {
     Quantity.MEMORY: strategies.memory_mb,
     Quantity.GPUS: st.integers(0, MAX_INT),
 }
+
+
+def groups_of(
+    requirement: str,
+    *,
+    vcores: Sequence[str] = (),
+    memory: Sequence[str] = (),
+    gpus: Sequence[str] = (),
+) -> dict[str, TaskGroupSpec]:
+    """The groups of a command line with these options."""
+    counts = parse_requirement(requirement)
+    return task_groups(
+        counts,
+        vcores=parse_overrides(Quantity.VCORES, vcores, counts),
+        memory=parse_overrides(Quantity.MEMORY, memory, counts),
+        gpus=parse_overrides(Quantity.GPUS, gpus, counts),
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,7 +171,7 @@ def test_a_wrong_override_is_refused_at_its_place(
     "memory", [["1g", "worker:2g", "worker[1]:3g"], ["worker[1]:3g,worker:2g", "1g"]]
 )
 def test_the_most_specific_override_wins_whatever_the_order(memory: list[str]) -> None:
-    groups = parse_groups("ps:1,worker:2", memory=memory)
+    groups = groups_of("ps:1,worker:2", memory=memory)
     assert groups == {
         "ps": TaskGroupSpec(count=1, resources=Resources(memory_mb=1024)),
         "worker": TaskGroupSpec(
@@ -166,7 +183,7 @@ def test_the_most_specific_override_wins_whatever_the_order(memory: list[str]) -
 
 
 def test_overrides_of_different_kinds_meet_in_one_task() -> None:
-    groups = parse_groups(
+    groups = groups_of(
         "worker:3",
         memory=["worker[0]:1g", "2g"],
         vcores=["worker:4", "worker[0]:8", "worker[2]:1"],
@@ -210,8 +227,8 @@ def test_a_wrong_amount_of_something_else_is_refused(text: str, says: str) -> No
 
 
 def test_without_overrides_a_task_gets_the_defaults() -> None:
-    assert parse_groups("ps:1")["ps"] == TaskGroupSpec(count=1)
-    assert parse_groups("ps:1", memory=["ps[0]:8192"])["ps"] == TaskGroupSpec(count=1)
+    assert groups_of("ps:1")["ps"] == TaskGroupSpec(count=1)
+    assert groups_of("ps:1", memory=["ps[0]:8192"])["ps"] == TaskGroupSpec(count=1)
 
 
 @given(strategies.requirements())

@@ -62,6 +62,25 @@ def test_logs(control: Channel, query: str, data: bytes) -> None:
     assert answer.headers["ytf-size"] == "10"
 
 
+def test_logs_of_all_attempts_in_the_container(control: Channel, starter: RunningStarter) -> None:
+    earlier = starter.log_dir / "7"
+    earlier.mkdir()
+    (earlier / "stdout").write_bytes(b"newest")
+    (earlier / "stdout.1").write_bytes(b"older")
+    listed = control.call("GET", "/control/v1/streams").json()
+    assert [tuple(each.values()) for each in listed] == [
+        (0, "stdout", 10),
+        (0, "stderr", 8),
+        (7, "stdout", 6),
+        (7, "stdout.1", 5),
+    ]
+    assert list(listed[0]) == ["attempt", "stream", "size"]
+    older = control.call("GET", "/control/v1/logs?attempt=7&stream=stdout.1&offset=2")
+    assert (older.body, older.headers["ytf-size"]) == (b"der", "5")
+    assert control.call("GET", "/control/v1/logs?attempt=8&stream=stdout").status == 404
+    assert control.call("GET", "/control/v1/logs?attempt=x&stream=stdout").status == 400
+
+
 @pytest.mark.parametrize("query", ["", "?stream=../secret", "?stream=stdout&offset=x"])
 def test_nothing_but_the_two_streams_can_be_read(control: Channel, query: str) -> None:
     assert control.call("GET", "/control/v1/logs" + query).status == 400

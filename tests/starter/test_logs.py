@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ytf.starter import logs as module
-from ytf.starter.logs import Logs, read
+from ytf.starter.logs import Logs, kept, read
 
 
 def write(fd: int, data: bytes) -> None:
@@ -120,3 +120,22 @@ def test_reading_a_part(tmp_path: Path, offset: int, limit: int, data: bytes) ->
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     assert read(str(path), offset, limit) == (data, 10)
+
+
+@pytest.mark.parametrize("prefix", [None, "worker-1"])
+def test_what_is_kept_of_all_attempts(tmp_path: Path, prefix: str | None) -> None:
+    assert kept(str(tmp_path / "none"), prefix) == []
+    (tmp_path / "prelaunch.out").touch()
+    (tmp_path / "worker-10.1.stdout").touch()
+    for attempt in (2, 10):
+        for fd in Logs(str(tmp_path), attempt, 1, prefix).open():
+            write(fd, b"x" * attempt)
+            os.close(fd)
+    Path(Logs(str(tmp_path), 2, 1, prefix).path("stderr.1")).write_bytes(b"older")
+    assert kept(str(tmp_path), prefix) == [
+        (2, "stdout", 2),
+        (2, "stderr", 2),
+        (2, "stderr.1", 5),
+        (10, "stdout", 10),
+        (10, "stderr", 10),
+    ]

@@ -91,3 +91,8 @@ def test_a_broken_connection_proves_nothing_about_a_change() -> None:
     assert isinstance(translate(broken, "x", changes=True, known=True), OutcomeUnknownError)
     assert isinstance(translate(broken, "x", changes=False, known=True), UnreachableError)
     assert isinstance(translate(broken, "x", changes=True, known=False), UnreachableError)
+    # Nor does the word of another NameNode, when the one that was asked first has died.
+    standby = remote("ipc.StandbyException", "not supported in state standby")
+    assert isinstance(translate(standby, "x", changes=True, known=True), OutcomeUnknownError)
+    assert isinstance(translate(standby, "x", changes=False, known=True), UnreachableError)
+    assert isinstance(translate(standby, "x", changes=True, known=False), UnreachableError)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 from hdfs_native import AsyncClient, WriteOptions
 
+from ytf.errors import UnreachableError
 from ytf.hadoop.conf import Configuration
 from ytf.storage import hdfs_link
+from ytf.storage.hdfs import HdfsFiles
 from ytf.storage.hdfs_link import HdfsLink
 from ytf.storage.hdfs_writing import move_into_place, write_small
 
@@ -23,17 +26,28 @@ class Namespace:
         self.early_closes = 0
         self.lose_the_block = False
         self.lose_the_answer = False
+        self.failures: list[Exception] = []
+        """What the next calls that are refused hear; where it is empty, all is well."""
+
+    def _serve(self) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
 
     async def create(self, path: str, options: WriteOptions) -> Writer:
-        if path in self.files:
-            raise FileExistsError(path)
-        self.files[path] = b""
+        for _ in range(2 if self.lose_the_answer else 1):
+            if path in self.files:
+                self.lose_the_answer = False
+                raise FileExistsError(path)
+            self.files[path] = b""
+        self._serve()
         return Writer(self, path)
 
     async def delete(self, path: str, recursive: bool) -> bool:
+        self._serve()
         return self.files.pop(path, None) is not None
 
     async def get_file_info(self, path: str) -> None:
+        self._serve()
         if path not in self.files:
             raise FileNotFoundError(path)
 
@@ -44,6 +58,7 @@ class Namespace:
             if target in self.files:
                 raise FileExistsError(target)
             self.files[target] = self.files.pop(source)
+        self._serve()
 
 
 class Writer:
@@ -82,6 +97,13 @@ def link(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> HdfsLink:
     return HdfsLink("hdfs://nowhere", Configuration.of({}), timeout_s=10.0)
 
 
+@pytest.fixture
+def pair(link: HdfsLink, monkeypatch: pytest.MonkeyPatch) -> HdfsLink:
+    """The same, as a nameservice of two NameNodes."""
+    monkeypatch.setattr(hdfs_link, "_PAUSE_S", 0.0)
+    return HdfsLink("hdfs://both", Configuration.of({"dfs.ha.namenodes.both": "a,b"}))
+
+
 @pytest.mark.parametrize("early_closes", [0, 1, 3])
 def test_a_nap_is_cut_short(link: HdfsLink, namespace: Namespace, early_closes: int) -> None:
     namespace.early_closes = early_closes
@@ -118,3 +140,86 @@ def test_a_taken_place_is_refused(link: HdfsLink, namespace: Namespace) -> None:
     with pytest.raises(FileExistsError):
         move_into_place(link, "/t", "/a")
     assert namespace.files == {"/t": b"mine", "/a": b"theirs"}
+
+
+def test_a_new_file_whose_answer_was_lost_is_ours(link: HdfsLink, namespace: Namespace) -> None:
+    namespace.lose_the_answer = True
+    write_small(link, "/t", b"mine", 0o600)
+    assert namespace.files == {"/t": b"mine"}
+
+
+STANDBY = RuntimeError('RPCError("org.apache.hadoop.ipc.StandbyException", "not in standby")')
+BROKEN = OSError("Connection refused (os error 111)")
+
+
+def test_a_write_waits_for_the_next_namenode(pair: HdfsLink, namespace: Namespace) -> None:
+    namespace.failures = [BROKEN, STANDBY, STANDBY]
+    write_small(pair, "/t", b"data", 0o600)
+    assert namespace.files == {"/t": b"data"}
+    assert namespace.failures == []
+
+
+@pytest.mark.parametrize("failure", [BROKEN, STANDBY])
+def test_a_rename_that_a_dead_namenode_did_is_not_done_again(
+    pair: HdfsLink, namespace: Namespace, failure: Exception
+) -> None:
+    namespace.files["/t"] = b"mine"
+    namespace.failures = [failure, BROKEN, STANDBY]
+    move_into_place(pair, "/t", "/a")
+    assert namespace.files == {"/a": b"mine"}
+    assert namespace.failures == []
+
+
+def test_a_rename_that_no_namenode_did_is_done_by_the_next(
+    pair: HdfsLink, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace.files["/t"] = b"mine"
+    rename = namespace.rename
+
+    async def not_yet(source: str, target: str, overwrite: bool) -> None:
+        monkeypatch.setattr(namespace, "rename", rename)
+        raise STANDBY
+
+    monkeypatch.setattr(namespace, "rename", not_yet)
+    namespace.failures = [STANDBY]
+    move_into_place(pair, "/t", "/a")
+    assert namespace.files == {"/a": b"mine"}
+
+
+def test_where_nobody_can_take_over_a_failure_is_told_at_once(
+    link: HdfsLink, namespace: Namespace
+) -> None:
+    deeds: list[Callable[[], None]] = [
+        lambda: write_small(link, "/t", b"data", 0o600),
+        lambda: move_into_place(link, "/t", "/a"),
+    ]
+    for deed in deeds:
+        namespace.failures = [BROKEN, BROKEN]
+        with pytest.raises(ConnectionError, match="Connection refused"):
+            deed()
+        assert namespace.failures == [BROKEN]
+
+
+def test_patience_ends(
+    pair: HdfsLink, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hdfs_link, "FAILOVER_S", 0.2)
+    namespace.failures = [STANDBY] * 1_000_000
+    with pytest.raises(UnreachableError, match="not in standby") as caught:
+        HdfsFiles(pair).stat("/")
+    assert "try again" in str(caught.value.hint)
+    left = len(namespace.failures)
+    assert left < 999_999
+    # Another call does not wait for what the first has waited for in vain.
+    with pytest.raises(UnreachableError):
+        HdfsFiles(pair).stat("/")
+    assert len(namespace.failures) == left - 1
+    namespace.failures = [STANDBY, FileNotFoundError("/"), STANDBY]
+    with pytest.raises(UnreachableError):
+        HdfsFiles(pair).stat("/")
+    with pytest.raises(FileNotFoundError):
+        HdfsFiles(pair).stat("/")
+    # An answer, whichever, begins it anew.
+    with pytest.raises(FileNotFoundError):
+        HdfsFiles(pair).stat("/")
+    assert namespace.failures == []

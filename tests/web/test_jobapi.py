@@ -11,8 +11,8 @@ import pytest
 from tests.web.wire import SECRET, connected, until
 from ytf.errors import UnreachableError
 from ytf.specs.cluster import ClusterSpec
-from ytf.specs.names import JobId
-from ytf.specs.status import JobEvent, JobState, JobStatus
+from ytf.specs.names import ContainerId, JobId, NodeId, TaskId
+from ytf.specs.status import JobEvent, JobState, JobStatus, StarterPlace
 from ytf.web.http import HttpServer
 from ytf.web.jobapi import JobApi
 from ytf.web.signing import Gatekeeper
@@ -54,6 +54,13 @@ class FakeJob:
     def events(self) -> list[JobEvent]:
         return [JobEvent(at=1.0, event="started", text="ü")]
 
+    def starters(self) -> list[StarterPlace]:
+        return [
+            StarterPlace(
+                task=TaskId("ps:0"), container=ContainerId("c1"), node=NodeId("n:1"), control="h:7"
+            )
+        ]
+
     async def kill(self, by: str, reason: str) -> None:
         if not self.journal_works:
             raise UnreachableError("the journal cannot be written: disk full")
@@ -85,6 +92,9 @@ async def test_what_can_be_read(served: Served) -> None:
         assert msgspec.json.decode(reply.body, type=JobStatus) == served.job.status()
         reply = await peer.ask("GET", "/client/v1/events")
         assert msgspec.json.decode(reply.body, type=list[JobEvent]) == served.job.events()
+        assert (await peer.ask("GET", "/client/v1/starters")).json() == [
+            {"task": "ps:0", "container": "c1", "node": "n:1", "control": "h:7"}
+        ]
         assert (await peer.ask("GET", "/client/v1/cluster")).status == 404
         served.job.spec = ClusterSpec(generation=1, revision=2, members={"ps": ("h:1",)})
         assert (await peer.ask("GET", "/client/v1/cluster")).json() == {
@@ -170,6 +180,7 @@ async def test_kill(served: Served) -> None:
         ("GET", "/client/v1/wait?version=0"),
         ("GET", "/client/v1/cluster"),
         ("GET", "/client/v1/events"),
+        ("GET", "/client/v1/starters"),
         ("POST", "/client/v1/kill"),
     ],
 )

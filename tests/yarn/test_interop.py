@@ -38,12 +38,13 @@ def test_hadoops_own_commands_follow_move_and_kill_a_job(yarn: Yarn, gate: str) 
 
     _java(yarn, "ApplicationCLI", "application", "-changeQueue", "ml", "-appId", job)
     assert _rest(yarn, job)["queue"] in ("ml", "root.ml")
-    assert yarn.status(job)["state"] == "RUNNING"
+    moved = yarn.status(job)
+    assert (moved["state"], moved["queue"]) == ("RUNNING", _rest(yarn, job)["queue"])
 
     _java(yarn, "ApplicationCLI", "application", "-kill", job)
     status = yarn.wait(job, "KILLED")
     assert "killed by user" in status["diagnostics"]
-    assert [task["state"] for task in status["tasks"]] == ["LOST", "LOST"]
+    assert [task["state"] for task in status["tasks"]] == ["SUCCEEDED", "LOST"]
     yarn.nothing_is_left(job)
     assert "worker:1 | I am worker:1" in yarn.run("ytf", "logs", job).stdout.splitlines()
     gathered = _java(yarn, "LogsCLI", "-applicationId", job)

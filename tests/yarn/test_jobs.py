@@ -93,19 +93,6 @@ def test_a_running_job_is_seen_and_killed(yarn: Yarn, gate: str) -> None:
     yarn.nothing_is_left(job)
 
 
-def test_a_job_that_yarn_kills_is_recorded_and_swept(yarn: Yarn, gate: str) -> None:
-    job = yarn.submit("worker:2", gate + HERE + HOLD)
-    yarn.wait_running(["worker:0", "worker:1"])
-    yarn.cluster.rm_rest(
-        f"/apps/{job}/state?user.name={yarn.home.owner()}", "PUT", {"state": "KILLED"}
-    )
-    status = yarn.wait(job, "KILLED")
-    assert [task["state"] for task in status["tasks"]] == ["LOST", "LOST"]
-    assert yarn.status(job) == status
-    assert "JobFinished" in yarn.run("ytf", "events", job).stdout
-    yarn.nothing_is_left(job)
-
-
 def test_a_killed_master_is_followed_by_another(yarn: Yarn, gate: str) -> None:
     job = yarn.submit("ps:1,worker:2", gate + HERE + HOLD + "echo survived")
     programs = yarn.wait_running(["ps:0", "worker:0", "worker:1"])

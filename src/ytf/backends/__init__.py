@@ -28,12 +28,10 @@ def backend(name: str) -> JobBackend:
 
         return YarnJobs()
 
-    import difflib
-
     from ytf.errors import SettingsError
+    from ytf.specs.wording import did_you_mean
 
-    near = difflib.get_close_matches(name.lower(), NAMES, n=1)
     raise SettingsError(
         f"there is no backend {name!r}",
-        hint=f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(NAMES)}",
+        hint=did_you_mean(name, NAMES, otherwise=f"use one of: {', '.join(NAMES)}"),
     )

@@ -7,7 +7,6 @@ backend knows itself.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import secrets
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from ytf.errors import InternalError, NotFoundError
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.names import JobId, TaskId
 from ytf.specs.status import JobEvent, JobRecord, JobStatus
+from ytf.specs.wording import did_you_mean
 from ytf.starter.auth import Signer
 from ytf.starter.http import Answer, Channel
 
@@ -73,6 +73,5 @@ def check_tasks(job: JobId, wanted: Sequence[TaskId], has: Sequence[TaskId]) -> 
     """Raise ``NotFoundError`` for a task that a job does not have."""
     for task in wanted:
         if task not in has:
-            near = difflib.get_close_matches(task, has, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(has[:8])}"
+            hint = did_you_mean(task, has, otherwise=f"it has {', '.join(has[:8])}")
             raise NotFoundError(f"{job} has no task {task}", hint=hint)

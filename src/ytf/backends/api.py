@@ -145,6 +145,13 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
 Rubbish = list[Removed]
 
 
+Tell = Callable[[str], None]
+
+
+def silent(text: str) -> None:
+    """For callers who want to hear nothing."""
+
+
 class JobHandle(Protocol):
     """One job, running or ended, as its owner sees it."""
 
@@ -173,8 +180,11 @@ class JobHandle(Protocol):
         """Ask for the end; returns when the job has taken it in. Idempotent."""
         ...
 
-    def logs(self, tasks: list[TaskId], *, follow: bool) -> Iterator[LogLine]:
-        """Lines of the tasks' stdout and stderr, in the order they are found."""
+    def logs(self, tasks: list[TaskId], *, follow: bool, tell: Tell = silent) -> Iterator[LogLine]:
+        """Lines of the tasks' stdout and stderr, in the order they are found.
+
+        ``tell`` hears what cannot be read, and why, sentence by sentence.
+        """
         ...
 
     def access(self) -> Access:
@@ -192,13 +202,6 @@ class LogLine(msgspec.Struct, frozen=True):
     attempt: int
     stream: str
     text: str
-
-
-Tell = Callable[[str], None]
-
-
-def silent(text: str) -> None:
-    """For callers who want to hear nothing."""
 
 
 Hold = Callable[[], None]

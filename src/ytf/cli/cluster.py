@@ -52,6 +52,7 @@ def add_arguments(cluster: Parser) -> None:
     status = command("status", "the daemons; exit code 1 if one is dead")
     status.add_argument("--json", action="store_true", help="as JSON")
     command("env", "print the variables by which ytf and Hadoop's own commands find it")
+    command("failover", "make the NameNode that stands by the active one")
     for name, text in (
         ("kill", "end one daemon with SIGKILL, to see what happens"),
         ("restart", "start one daemon again, and wait until it serves"),
@@ -70,7 +71,7 @@ def _add_options(up: Parser) -> None:
     add("--preemption", action="store_true", help="let queues take their share back by force")
     add("--labels", metavar="<label=node,...>", help="e.g. gpu=nm2")
     add("--zookeeper", action="store_true", help="with a ZooKeeper")
-    add("--ha", action="store_true", help="two ResourceManagers, and the ZooKeeper they need")
+    add("--ha", action="store_true", help="two ResourceManagers, two NameNodes and a ZooKeeper")
     add("--heap", type=int, metavar="<MB>", help="the greatest heap of each daemon (default 256)")
     add(
         "--share-classes",
@@ -103,6 +104,9 @@ def run(args: Namespace) -> int:
     if args.cluster_command == "env":
         return _env(directory)
     cluster = _open(directory)
+    if args.cluster_command == "failover":
+        _say(f"{cluster.fail_over_hdfs()} is the active NameNode")
+        return 0
     if args.cluster_command == "kill":
         cluster.kill(args.daemon)
         return 0
@@ -177,8 +181,7 @@ def _up(directory: Path, args: Namespace) -> int:
         _say(f"stopped by {stop}: nothing was left running")
         return stop.exit_code
     _say(f"cluster {directory.name} is up in {time.monotonic() - begun:.0f} s")
-    for name in ("rm", "nn"):
-        daemon = cluster.daemons[name]
+    for daemon in (cluster.active_rm(), cluster.active_nn()):
         _say(f"{daemon.kind.title:<15} {daemon.web_url}")
     option = "" if directory.name == DEFAULT else f" --name {directory.name}"
     _say(f'to use it in this shell: eval "$(ytf cluster env{option})"')
@@ -215,13 +218,14 @@ def _status(directory: Path, *, json: bool) -> int:
                 one.name,
                 one.kind,
                 one.state,
+                one.role or "",
                 "" if one.pid is None else str(one.pid),
                 " ".join(f"{name}:{port}" for name, port in one.ports.items()),
                 one.web_url or "",
             )
             for one in daemons
         ]
-        tables.show(("daemon", "kind", "state", "pid", "ports", "web"), rows, sys.stdout)
+        tables.show(("daemon", "kind", "state", "role", "pid", "ports", "web"), rows, sys.stdout)
     return 0 if all(one.pid is not None for one in daemons) else 1
 
 

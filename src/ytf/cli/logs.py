@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from ytf.backends.api import JobHandle, LogLine
-from ytf.cli.parser import did_you_mean
+from ytf.cli.streams import say
 from ytf.client import backends
 from ytf.errors import NotFoundError
 from ytf.specs.job import CLIENT
 from ytf.specs.names import TaskId, task_id
 from ytf.specs.status import JobStatus
+from ytf.specs.wording import did_you_mean
 
 _PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 """ANSI colours that are readable on light and dark; red is left for stderr's mark."""
@@ -33,7 +34,7 @@ def logs(job: str, which: Sequence[str], *, follow: bool, tail: int | None = Non
     tasks = choose(handle.status(), which)
     colour = _colours(sys.stdout)
     places = {task: number for number, task in enumerate(tasks)}
-    lines = handle.logs(tasks, follow=follow)
+    lines = handle.logs(tasks, follow=follow, tell=lambda text: say(f"ytf: {text}"))
     for line in lines if tail is None else _last(handle, tasks, tail, lines):
         code = _PALETTE[places.get(line.task, 0) % len(_PALETTE)] if colour else None
         sys.stdout.write(render(line, code) + "\n")
@@ -62,7 +63,7 @@ def _no_such_task(status: JobStatus, word: str, tasks: list[TaskId]) -> NotFound
     groups = list(dict.fromkeys(task.rpartition(":")[0] for task in tasks))
     return NotFoundError(
         f"job {status.id} has no task or group {word!r}",
-        hint=did_you_mean(word, [*groups, *tasks]) or f"it has: {', '.join(groups)}",
+        hint=did_you_mean(word, [*groups, *tasks], otherwise=f"it has: {', '.join(groups)}"),
     )
 
 
@@ -72,17 +73,22 @@ def _last(
     """The last lines of each stream as it is now, then those of ``lines`` that came later."""
     kept: dict[tuple[str, str], deque[LogLine]] = {}
     known: Counter[tuple[str, int, str]] = Counter()
+    newest: dict[tuple[str, int, str], LogLine] = {}
     for line in handle.logs(tasks, follow=False):
         kept.setdefault((line.task, line.stream), deque(maxlen=tail)).append(line)
-        known[line.task, line.attempt, line.stream] += 1
+        place = line.task, line.attempt, line.stream
+        known[place] += 1
+        newest[place] = line
     for last in kept.values():
         yield from last
     for line in lines:
         place = line.task, line.attempt, line.stream
         if known[place]:
             known[place] -= 1
-        else:
-            yield line
+            if known[place] or line == newest[place]:
+                continue
+            # It had no ending yet, and now there is more of it.
+        yield line
 
 
 def render(line: LogLine, colour: int | None = None) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ytf.errors import YtfError
+from ytf.specs.wording import did_you_mean
 
 
 class UsageError(YtfError):
@@ -42,12 +43,12 @@ class Parser(argparse.ArgumentParser):
 
     def hint_for(self, message: str) -> str:
         """A near word for a mistyped option or command, else where help is."""
+        help_ = f"see {self.prog} --help"
         wrong = re.search(r"unrecognized arguments: (\S+)|invalid choice: '([^']*)'", message)
         if wrong:
-            near = did_you_mean(wrong[1] or wrong[2], self.words())
-            if near:
-                return near
-        return f"see {self.prog} --help"
+            word = (wrong[1] or wrong[2]).partition("=")[0]
+            return did_you_mean(word, self.words(), otherwise=help_) or help_
+        return help_
 
     def words(self) -> list[str]:
         """The options and commands that may be written here."""
@@ -84,14 +85,6 @@ class Once(argparse.Action):
         if getattr(namespace, self.dest) is not None:
             raise argparse.ArgumentError(self, "is given twice")
         setattr(namespace, self.dest, values)
-
-
-def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
-    """``did you mean …?`` for the nearest known word, if one is near."""
-    import difflib
-
-    near = difflib.get_close_matches(wrong.partition("=")[0], list(known), n=1)
-    return f"did you mean {near[0]}?" if near else None
 
 
 def _sentence(message: str) -> str:

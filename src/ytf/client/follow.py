@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections import Counter
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from ytf.backends.api import JobHandle, Tell, silent
 from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.specs.names import TaskId, task_id
-from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
+from ytf.specs.status import JobEvent, JobState, JobStatus, TaskState, TaskStatus
 
 CROWD = 16
 """A group with more tasks than this is told as counts, and task by task only where one fails."""
@@ -22,31 +23,41 @@ _ENDINGS = frozenset(
 _SILENCE_S = 600.0
 """How long a job that was seen running is followed without news: a cluster may be restarted."""
 _PAUSE_S = 1.0
+_HOLD_S = 30.0
+"""How long a wait for news may take before it is begun anew."""
 _BEGINNING = (JobState.SUBMITTED, JobState.STARTING)
 
 
 def follow(
-    handle: JobHandle, known: JobStatus | None = None, tell: Tell = silent
+    handle: JobHandle,
+    known: JobStatus | None = None,
+    tell: Tell = silent,
+    timeout_s: float = math.inf,
 ) -> Iterator[JobStatus]:
     """Each new status of a job, the last one final.
 
     Once a status is known, a cluster that does not answer is no news of the
     job: ``tell`` hears of it, and minutes pass before ``UnreachableError`` is raised.
+    ``TimeoutError`` if the job has not ended after ``timeout_s``.
     """
+    deadline = time.monotonic() + timeout_s
     if known is None:
         known = handle.status()
         yield known
     silent_since: float | None = None
     while not known.state.is_final:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(f"job {handle.job} is still {known.state.value}")
         try:
-            status = handle.wait(known)
+            status = handle.wait(known, min(_HOLD_S, left_s))
         except (UnreachableError, OutcomeUnknownError) as error:
             if silent_since is None:
                 silent_since = time.monotonic()
                 tell(f"{error}; job {handle.job} goes on, and so does the wait for it")
             elif time.monotonic() - silent_since >= _SILENCE_S:
                 raise _unheard(handle, error) from error
-            time.sleep(_PAUSE_S)
+            time.sleep(max(0.0, min(_PAUSE_S, deadline - time.monotonic())))
             continue
         silent_since = None
         if status != known:
@@ -66,7 +77,7 @@ class Setbacks:
 
     def __init__(self, handle: JobHandle) -> None:
         self._handle = handle
-        self._told = 0
+        self._told: set[JobEvent] = set()
 
     def between(self, before: JobStatus | None, after: JobStatus) -> dict[TaskId, str]:
         """How the attempts ended that were given up between two statuses; asks only if some were.
@@ -85,7 +96,9 @@ class Setbacks:
             events = self._handle.events()
         except (UnreachableError, OutcomeUnknownError):
             return {}  # that they begin again is told all the same
-        new, self._told = events[self._told :], len(events)
+        # Not by their number: what is told of a master that is away is not told by the next.
+        new = [event for event in events if event not in self._told]
+        self._told.update(new)
         # The first end is the cause; its container may have ended after it.
         found = {TaskId(e.task): e.text for e in reversed(new) if e.task and e.event in _ENDINGS}
         return {task: text for task, text in found.items() if task in again}
@@ -114,8 +127,9 @@ def changes(
                 lines.append(describe_task(task, why))
         if crowd and moved:
             lines.append(f"{group}: {counts(tasks)}")
-    if waits(after) and after.diagnostics != (before.diagnostics if before else ""):
-        lines += after.diagnostics.splitlines()
+    if waits(after) or _is_remark(before, after):
+        told = before.diagnostics.splitlines() if before else []
+        lines += [line for line in after.diagnostics.splitlines() if line not in told]
     if after.tensorboard_url and after.tensorboard_url != (before and before.tensorboard_url):
         lines.append(f"TensorBoard: {after.tensorboard_url}")
     if before is None or after.state != before.state:
@@ -164,6 +178,13 @@ def counts(tasks: list[TaskStatus]) -> str:
     """``12 RUNNING, 3 PENDING`` in the order of the states."""
     found = Counter(t.state for t in tasks)
     return ", ".join(f"{found[state]} {state.value}" for state in TaskState if found[state])
+
+
+def _is_remark(before: JobStatus | None, after: JobStatus) -> bool:
+    """Whether something is said of a running job in which nothing else changed."""
+    if before is None or after.state.is_final:
+        return False
+    return (before.state, before.tasks) == (after.state, after.tasks)
 
 
 def _differs(before: TaskStatus | None, after: TaskStatus) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
-import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from ytf.backends.api import JobBackend, JobHandle, LogLine
 from ytf.client import backends, settings
+from ytf.client.follow import follow
 from ytf.client.plan import make_plan
-from ytf.errors import JobFailedError, SpecError
+from ytf.errors import JobFailedError, OutcomeUnknownError, SpecError, UnreachableError
 from ytf.specs import codec
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import CLIENT, JobSpec
@@ -71,15 +73,15 @@ class Job:
         """Block until the job has ended and left nothing but its record and logs.
 
         Raises ``TimeoutError`` if it has not after ``timeout_s``; the job goes on.
+        A cluster that does not answer for some minutes is waited for; the logger
+        ``ytf`` is told, at level WARNING.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        status = self._handle.status()
-        while not status.state.is_final:
-            left = 30.0 if deadline is None else min(30.0, deadline - time.monotonic())
-            if left <= 0:
-                raise TimeoutError(f"job {self.id} is still {status.state.value}")
-            status = self._handle.wait(status, timeout_s=left)
-        return Outcome(self._handle.wait(status))
+        left_s = math.inf if timeout_s is None else timeout_s
+        final = deque(follow(self._handle, tell=_log.warning, timeout_s=left_s), maxlen=1).pop()
+        try:
+            return Outcome(self._handle.wait(final))
+        except (UnreachableError, OutcomeUnknownError):
+            return Outcome(final)  # how it ended is known; what it may have left is swept later
 
     def kill(self, reason: str = "killed from Python") -> None:
         """Ask for the job's end; returns when the job has taken it in. Idempotent."""

@@ -7,7 +7,6 @@ parses it with the same grammar as the flag of that name.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -19,6 +18,7 @@ from ytf.backends import NAMES
 from ytf.backends.api import KEEP_S
 from ytf.errors import SettingsError
 from ytf.home import home
+from ytf.specs.wording import did_you_mean
 
 FILE = "ytf.toml"
 
@@ -197,10 +197,9 @@ def _located(values: dict[str, str], folder: Path) -> dict[str, str]:
 
 def _value(path: Path, key: str, value: object) -> str:
     if key not in KEYS:
-        near = difflib.get_close_matches(key, KEYS, n=1)
         raise SettingsError(
             f"{path}: there is no setting {key!r}",
-            hint=f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(KEYS)}",
+            hint=did_you_mean(key, KEYS, otherwise=f"known are: {', '.join(KEYS)}"),
         )
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise SettingsError(f"{path}: {key} must be a string or a number, not {value!r}")

@@ -44,7 +44,7 @@ def rm_addresses(conf: Configuration, service: RmService) -> list[Address]:
 def _rm_address(conf: Configuration, service: RmService, suffix: str) -> Address:
     setting, port = service.value
     name = f"yarn.resourcemanager.{setting}{suffix}"
-    if conf.get(name):
+    if conf.get_trimmed(name):
         return _address(conf, name, port)
     return _address(conf, f"yarn.resourcemanager.hostname{suffix}", port)
 

@@ -107,20 +107,28 @@ class Configuration:
         return list(self._properties)
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """A setting with its variables put in; else ``default``, else Hadoop's own."""
+        """A setting with its variables put in; else ``default``, else Hadoop's own.
+
+        Spaces around it are part of it: to an access list they mean something.
+        """
         raw = self._raw(name)
         return default if raw is None else self._expanded(name, raw)
 
+    def get_trimmed(self, name: str, default: str | None = None) -> str | None:
+        """The same without spaces around it, as Hadoop has almost all of its settings."""
+        value = self.get(name, default)
+        return None if value is None else value.strip()
+
     def get_text(self, name: str, default: str | None = None) -> str:
         """A setting that must be there."""
-        value = self.get(name, default)
+        value = self.get_trimmed(name, default)
         if not value:
             raise SettingsError(f"the Hadoop configuration does not set {name}", hint=self._hint())
         return value
 
     def get_int(self, name: str, default: int | None = None) -> int:
         """A whole number, also as ``0x…``."""
-        value = self.get(name)
+        value = self.get_trimmed(name)
         if not value and default is not None:
             return default
         try:
@@ -130,7 +138,7 @@ class Configuration:
 
     def get_float(self, name: str, default: float | None = None) -> float:
         """A number."""
-        value = self.get(name)
+        value = self.get_trimmed(name)
         if not value and default is not None:
             return default
         try:
@@ -140,7 +148,7 @@ class Configuration:
 
     def get_bool(self, name: str, default: bool | None = None) -> bool:
         """``true`` or ``false``."""
-        value = self.get(name)
+        value = self.get_trimmed(name)
         if not value and default is not None:
             return default
         if (value or "").lower() not in ("true", "false"):
@@ -149,7 +157,7 @@ class Configuration:
 
     def get_seconds(self, name: str, unit: str = "ms", default: float | None = None) -> float:
         """A duration in seconds: ``10s``, ``3m``, or a bare number of ``unit``."""
-        value = self.get(name)
+        value = self.get_trimmed(name)
         if not value and default is not None:
             return default
         found = _DURATION.fullmatch(value or "")
@@ -159,7 +167,7 @@ class Configuration:
 
     def get_bytes(self, name: str, default: int | None = None) -> int:
         """A number of bytes: ``64k``, ``128m``, or a bare number."""
-        value = self.get(name)
+        value = self.get_trimmed(name)
         if not value and default is not None:
             return default
         found = _SIZE.fullmatch(value or "")

@@ -21,7 +21,10 @@ _MOST_INCLUDES = 64
 
 
 class Property(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting as it stands in a file. ``final`` ones cannot be changed by later files."""
+    """A setting as it stands in a file, spaces and all.
+
+    ``final`` ones cannot be changed by later files.
+    """
 
     name: str
     value: str
@@ -123,7 +126,7 @@ class _Reader:
             self._found.append(
                 Property(
                     name=name,
-                    value=fields["value"].strip(),
+                    value=fields["value"],
                     final=fields.get("final", "").strip().lower() == "true",
                     file=self._path,
                     line=self._line,

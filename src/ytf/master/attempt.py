@@ -90,7 +90,8 @@ async def serve(job: Premises, bury: str | None, ready: _Ready) -> None:
     await backend.start(attempt, url)
     ready.say("ready")
     log(f"attempt {attempt} of {job.info.id} at {url}")
-    telling = asyncio.create_task(announce(master.starters(), url, attempt, job.secret))
+    listening = [(each.container, each.control) for each in master.starters()]
+    telling = asyncio.create_task(announce(listening, url, attempt, job.secret))
     await master.run(bury, job.killed)
     telling.cancel()
     await backend.finish(master.record())

@@ -79,6 +79,7 @@ def end(memory: JobMemory, roster: Roster, event: ContainerCompleted, at: float)
         signal=event.signal,
         reason=event.diagnostics or diagnostics.CAUSES[event.cause],
         tail=event.tail,
+        hint=diagnostics.advice(event, task.id, roster.spec.resources(task.id).memory_mb),
         infrastructure=event.cause.is_infrastructure,
     )
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import signal as _signal
 from collections.abc import Sequence
 
-from ytf.master.events import Cause
+from ytf.master.events import Cause, ContainerCompleted
 from ytf.master.state import Failure, Task
+from ytf.specs.names import TaskId, group_of
 from ytf.specs.status import TaskState
 
 CAUSES = {
     Cause.EXITED: "its container ended before the end of its program was reported",
     Cause.RELEASED: "its container was released",
-    Cause.MEMORY: "it used more memory than it had asked for",
-    Cause.LOGS: "it wrote more logs than its node allows",
+    Cause.MEMORY: "it used more memory than it had asked for, and was killed",
+    Cause.LOGS: "it wrote more logs than its node allows, and was killed",
     Cause.PREEMPTED: "its container was preempted",
     Cause.NODE_LOST: "its node was lost",
-    Cause.DISK_FAILED: "its node's disk failed",
+    Cause.DISK_FAILED: "its node's disks failed",
     Cause.EXPIRED: "its container was not launched in time",
+    Cause.REVOKED: "the cluster took its container back",
 }
 
 _NAMED = 5
@@ -39,6 +41,32 @@ def ending(exit_code: int | None, signal: int | None) -> str:
     if exit_code is not None:
         return f"exited with code {exit_code}"
     return "ended"
+
+
+def advice(event: ContainerCompleted, task: TaskId, asked_mb: int) -> str:
+    """What to do about the end of a task's container; empty if nothing of the job's would help.
+
+    ``asked_mb`` is the memory that the task asked for.
+    """
+    flag = f"-m {group_of(task)}:{enough_memory(event.needed_mb, asked_mb)}"
+    if event.cause is Cause.MEMORY:
+        return f"ask for more memory: {flag}"
+    if event.cause is Cause.LOGS:
+        return "write less to stdout and stderr"
+    if event.signal == _signal.SIGKILL:
+        return (
+            "it was killed, and not by ytf: if the node ran out of memory (its kernel log would "
+            f"say so), ask for more: {flag}"
+        )
+    return ""
+
+
+def enough_memory(needed_mb: int | None, asked_mb: int = 0) -> str:
+    """An amount with some room, as options take it; twice what was asked for, if in doubt."""
+    wanted_mb = max(needed_mb * 5 // 4, asked_mb + 1) if needed_mb else asked_mb * 2
+    step_mb = 1024 if wanted_mb > 1024 else 64
+    mb = -(-wanted_mb // step_mb) * step_mb
+    return f"{mb // 1024}g" if mb % 1024 == 0 else str(mb)
 
 
 def failure_text(failure: Failure, note: str = "") -> str:

@@ -29,6 +29,8 @@ class Cause(Enum):
     DISK_FAILED = "disk-failed"
     EXPIRED = "expired"
     """Allocated, but not launched in time."""
+    REVOKED = "revoked"
+    """The cluster took it back, for reasons of its own."""
 
     @property
     def is_infrastructure(self) -> bool:
@@ -36,7 +38,9 @@ class Cause(Enum):
         return self in _INFRASTRUCTURE
 
 
-_INFRASTRUCTURE = frozenset({Cause.PREEMPTED, Cause.NODE_LOST, Cause.DISK_FAILED, Cause.EXPIRED})
+_INFRASTRUCTURE = frozenset(
+    {Cause.PREEMPTED, Cause.NODE_LOST, Cause.DISK_FAILED, Cause.EXPIRED, Cause.REVOKED}
+)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
@@ -83,13 +87,20 @@ class LaunchFailed(Event, frozen=True, kw_only=True):
 
 
 class ContainerCompleted(Event, frozen=True, kw_only=True):
-    """A container ended, with all its processes."""
+    """A container ended, with all its processes.
+
+    ``diagnostics`` is why, where more can be said than by the cause alone;
+    ``detail`` are the backend's own words, for who looks closer.
+    """
 
     container: ContainerId
     cause: Cause
     exit_code: int | None = None
     signal: int | None = None
     diagnostics: str = ""
+    detail: str = ""
+    needed_mb: int | None = None
+    """With this much memory it would have gone on, where it had less and that is known."""
     tail: str = ""
     """The end of its program's stderr, where the backend can read it."""
 

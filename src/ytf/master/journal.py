@@ -124,11 +124,6 @@ class Journal:
             raise journal._failure("claimed", exc) from exc
         return journal
 
-    @property
-    def healthy(self) -> bool:
-        """Whether the last thing written was taken, and no other master has taken over."""
-        return self.last_error is None and not self._fenced
-
     async def replay(self) -> Replay:
         """What earlier attempts recorded: all they acknowledged, perhaps a little more.
 

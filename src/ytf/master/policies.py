@@ -54,7 +54,7 @@ def judge(spec: JobSpec, memory: JobMemory, task: Task, failure: Failure, ran: b
     if policy is OnFailure.FAIL_JOB:
         note = ""
         if failure.infrastructure:
-            note = f"To survive this, set on_failure of {group} to restart-job or restart-task."
+            note = f"To survive this: --on_failure {group}:restart-job, or {group}:restart-task."
         return Verdict(action=Action.FAIL_JOB, note=note)
     counted = task.restarts if policy is OnFailure.RESTART_TASK else memory.restarts
     if not failure.infrastructure and counted >= spec.groups[group].max_restarts:

@@ -29,7 +29,7 @@ from ytf.master.segments import (
     directory,
     sequences_in,
 )
-from ytf.storage.blobs import Blobs
+from ytf.storage.blobs import ReadableBlobs
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     torn: list[str] = msgspec.field(default_factory=list)
 
 
-def read_journal(blobs: Blobs, *, below: int) -> tuple[Replay, tuple[Span, ...]]:
+def read_journal(blobs: ReadableBlobs, *, below: int) -> tuple[Replay, tuple[Span, ...]]:
     """The history recorded by the attempts before ``below``, and the spans it came from.
 
     Blocks; raises :class:`OSError` when the disk cannot be read.
@@ -58,7 +58,7 @@ def read_journal(blobs: Blobs, *, below: int) -> tuple[Replay, tuple[Span, ...]]
 class _Reader:
     """Collects the history of one head."""
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: ReadableBlobs) -> None:
         self._blobs = blobs
         self._snapshot: bytes | None = None
         self._entries: list[Entry] = []

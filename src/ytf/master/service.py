@@ -18,7 +18,7 @@ import msgspec
 
 from ytf.backends.api import ContainerBackend
 from ytf.frameworks.diagnosis import diagnose
-from ytf.master import story as stories
+from ytf.master.chronicle import Chronicle
 from ytf.master.commands import (
     AnyCommand,
     CancelRequest,
@@ -50,22 +50,16 @@ from ytf.master.launch import make_launch
 from ytf.master.machine import Machine
 from ytf.master.replay import Replay
 from ytf.master.segments import Entry
-from ytf.master.state import JobMemory
-from ytf.master.view import Story, View
+from ytf.master.view import View
 from ytf.registry.api import Order, Registry
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import JobSpec
 from ytf.specs.names import ContainerId, TaskId
-from ytf.specs.status import JobEvent, JobRecord, JobStatus
+from ytf.specs.status import JobEvent, JobRecord, JobStatus, StarterPlace
 from ytf.web.tails import LogPlace
 
 SNAPSHOT_EVERY = 2000
 """Events between two snapshots: what a new master has at most to replay."""
-
-
-class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    memory: JobMemory
-    events: list[JobEvent]
 
 
 class _Posted(msgspec.Struct):
@@ -100,9 +94,8 @@ class Master:
         self._backend = backend
         self._registry = registry
         self._clock = clock or steady_clock()
-        self._machine = Machine(spec)
-        self._story = Story()
-        self._tasks: dict[ContainerId, TaskId] = {}
+        self._chronicle = Chronicle(spec)
+        self._story = self._chronicle.story
         self._inbox: asyncio.Queue[_Posted] = asyncio.Queue()
         self._finish: FinishJob | None = None
         self._since_snapshot = 0
@@ -143,10 +136,9 @@ class Master:
         """All that stays of the job."""
         return self._view.record()
 
-    def starters(self) -> list[tuple[ContainerId, str]]:
-        """The containers whose starters listen, and where."""
-        containers = self._machine.memory.containers.items()
-        return [(name, c.control) for name, c in containers if c.control is not None]
+    def starters(self) -> list[StarterPlace]:
+        """Where the starters listen that have registered and not ended."""
+        return self._view.starters()
 
     def tell_end(self) -> None:
         """Let clients who wait know that the job is over; its record is kept by now."""
@@ -207,16 +199,14 @@ class Master:
                 task.cancel()
             await asyncio.gather(*pending, return_exceptions=True)
 
+    @property
+    def _machine(self) -> Machine:
+        return self._chronicle.machine
+
     def _restore(self, replay: Replay) -> None:
         for blob in replay.torn:
             log(f"the journal's {blob} is damaged; it held nothing that was acknowledged")
-        if replay.snapshot is not None:
-            kept = msgspec.json.decode(replay.snapshot, type=_Snapshot)
-            self._machine = Machine(self._spec, kept.memory)
-            self._story.events = kept.events
-            self._tasks = {c: known.task for c, known in kept.memory.containers.items()}
-        for entry in replay.entries:
-            self._take_in(entry.event, entry.at)
+        self._chronicle.restore(replay)
         self._view = self._make_view()
 
     def _make_view(self) -> View:
@@ -238,7 +228,7 @@ class Master:
             for posted in batch:
                 at = self._clock()
                 entries.append(Entry(at=at, event=posted.event))
-                commands += self._take_in(posted.event, at)
+                commands += self._chronicle.take_in(posted.event, at)
             durable = await self._record(entries)
             for command in commands:
                 self._execute(command)
@@ -271,17 +261,6 @@ class Master:
             note = f"The journal could not be written: {self._journal.last_error}."
         return DeadlinePassed(deadline=name, note=note)
 
-    def _take_in(self, event: AnyEvent, at: float) -> list[AnyCommand]:
-        """Let the machine handle an event, and note both sides of it in the story."""
-        out = self._machine.handle(event, at)
-        for command in out:
-            if isinstance(command, LaunchStarter):
-                self._tasks[command.container] = command.task
-        self._story.events.append(stories.tell_event(event, at, self._tasks))
-        told = (stories.tell_command(command, at) for command in out)
-        self._story.events.extend(line for line in told if line is not None)
-        return out
-
     async def _record(self, entries: list[Entry]) -> bool:
         """Make entries durable; a disk that refuses them must not stop the job.
 
@@ -296,9 +275,8 @@ class Master:
         self._since_snapshot += len(entries)
         if self._since_snapshot >= SNAPSHOT_EVERY:
             self._since_snapshot = 0
-            snapshot = _Snapshot(memory=self._machine.memory, events=self._story.events)
             try:
-                await self._journal.snapshot(msgspec.json.encode(snapshot))
+                await self._journal.snapshot(self._chronicle.snapshot())
             except JournalError as error:
                 log(f"no snapshot this time: {error}")
         return True

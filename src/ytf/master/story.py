@@ -81,8 +81,8 @@ def _event_text(event: AnyEvent) -> str:
             return event.reason
         case ContainerCompleted():
             how = diagnostics.ending(event.exit_code, event.signal)
-            told = f": {event.diagnostics}" if event.diagnostics else ""
-            return f"{event.container} {how} ({event.cause.value}){told}"
+            told = "; ".join(text for text in (event.diagnostics, event.detail) if text)
+            return f"{event.container} {how} ({event.cause.value})" + (f": {told}" if told else "")
         case NodeLost():
             return event.node
         case BackendNoted():

@@ -15,7 +15,14 @@ from ytf.specs import codec
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.job import TENSORBOARD
 from ytf.specs.names import ContainerId, TaskId, group_of, index_of, task_id
-from ytf.specs.status import JobEvent, JobRecord, JobStatus, TaskState, TaskStatus
+from ytf.specs.status import (
+    JobEvent,
+    JobRecord,
+    JobStatus,
+    StarterPlace,
+    TaskState,
+    TaskStatus,
+)
 from ytf.web.tails import LogPlace
 
 LogUrl = Callable[[TaskId, int, ContainerId], str | None]
@@ -102,6 +109,14 @@ class View:
             control=None if container is None else container.control,
             url=self._log_url(task, found.attempt, found.last_container),
         )
+
+    def starters(self) -> list[StarterPlace]:
+        """Where the starters listen that have registered and not ended."""
+        return [
+            StarterPlace(task=c.task, container=name, node=c.node, control=c.control)
+            for name, c in self._machine.memory.containers.items()
+            if c.control is not None
+        ]
 
     def record(self) -> JobRecord:
         """All that stays of the job."""

@@ -21,7 +21,7 @@ from typing import IO
 import msgspec
 
 from ytf.errors import SettingsError
-from ytf.packaging.layers import UNKNOWN, Entry, stamp
+from ytf.packaging.layers import UNKNOWN, Entry, Going, stamp, unstopped
 
 SUFFIX = ".tar.gz"
 
@@ -39,14 +39,15 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-def pack(entries: list[Entry], path: Path) -> Archive:
+def pack(entries: list[Entry], path: Path, going: Going = unstopped) -> Archive:
     """Write the archive of these entries, sorted here, to a new file.
 
-    Raises ``SettingsError`` if a file changes while it is read.
+    Raises ``SettingsError`` if a file changes while it is read. Whatever is
+    raised leaves a file that is no archive.
     """
     with open(path, "xb") as file:
         # Not tarfile's own compression, which is one stream on one processor.
-        with GzipBlocks(file) as stream, _tar(stream) as archive:
+        with GzipBlocks(file, going) as stream, _tar(stream) as archive:
             for entry in sorted(entries, key=lambda entry: entry.path):
                 _add(archive, entry)
         file.flush()
@@ -83,8 +84,9 @@ def _add(archive: tarfile.TarFile, entry: Entry) -> None:
 class GzipBlocks(io.RawIOBase):
     """Compresses what is written, on all processors, into a file; knows its size and hash."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], going: Going = unstopped) -> None:
         self._file = file
+        self._going = going
         self._workers = os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(self._workers)
         self._under_way: deque[Future[bytes]] = deque()
@@ -121,6 +123,7 @@ class GzipBlocks(io.RawIOBase):
             self.close()
 
     def _submit(self, block: bytes) -> None:
+        self._going()
         self._under_way.append(self._pool.submit(_member, block))
         if len(self._under_way) > 2 * self._workers:
             self._drain()

@@ -20,21 +20,25 @@ import msgspec
 from ytf.home import home
 from ytf.packaging.archives import SUFFIX, Archive, pack
 from ytf.packaging.bytecode import compile_modules
-from ytf.packaging.layers import Content, Layer, describe
+from ytf.packaging.layers import Content, Going, Layer, describe, unstopped
 
 _NAME = re.compile(r"(?P<digest>[0-9a-f]{64})-(?P<size>\d+)-(?P<sha256>[0-9a-f]{64})\.tar\.gz")
 _KEEP_S = 14 * 86400.0
 
 
 class LayerCache:
-    """Names and packs layers, and does either only once for unchanged files."""
+    """Names and packs layers, and does either only once for unchanged files.
+
+    What ``going`` raises ends either half-way, and nothing is left of it.
+    """
 
     @classmethod
-    def own(cls) -> LayerCache:
+    def own(cls, going: Going = unstopped) -> LayerCache:
         """The one of this user on this machine."""
-        return cls(home() / "layers")
+        return cls(home() / "layers", going)
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, going: Going = unstopped) -> None:
+        self._going = going
         self._index = root / "index"
         self._archives = root / "archives"
 
@@ -46,7 +50,7 @@ class LayerCache:
             # Swept away in between, it is as good as never found.
             os.utime(place)
         except (FileNotFoundError, msgspec.DecodeError):
-            layer = describe(what)
+            layer = describe(what, self._going)
             self._remember(place, msgspec.json.encode(layer))
         return layer
 
@@ -91,8 +95,8 @@ class LayerCache:
         # Beside its place, so that the rename is one; named like nothing we look for.
         with tempfile.TemporaryDirectory(prefix=".packing-", dir=self._archives) as folder:
             room = Path(folder)
-            modules = compile_modules(what, room)
-            made = pack([*what.entries, *modules], room / f"layer{SUFFIX}")
+            modules = compile_modules(what, room, self._going)
+            made = pack([*what.entries, *modules], room / f"layer{SUFFIX}", self._going)
             place = self._archives / f"{digest}-{made.size}-{made.sha256}{SUFFIX}"
             made.path.replace(place)
         return Archive(path=place, size=made.size, sha256=made.sha256)

@@ -14,11 +14,14 @@ import enum
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from ytf.errors import InternalError
+
+Going = Callable[[], None]
+"""Called again and again by what takes long; raises to end it half-way. From any thread."""
 
 UNKNOWN = (0, 0, 0)
 """The stamp of a file that only we can change."""
@@ -27,6 +30,10 @@ _FORMAT = b"ytf layer 1\n"
 _MODULES = ("lib/python", "lib64/python", "src/")
 _PIECE = 1 << 20
 _ELF = b"\x7fELF"
+
+
+def unstopped() -> None:
+    """For work that nobody ends half-way."""
 
 
 class LayerKind(enum.Enum):
@@ -126,7 +133,7 @@ def content(
     return Content(kind=kind, name=name, entries=ordered, bytecode=bytecode)
 
 
-def describe(what: Content) -> Layer:
+def describe(what: Content, going: Going = unstopped) -> Layer:
     """Read every file of a content, and name the layer.
 
     Raises ``OSError`` if a file cannot be read.
@@ -143,6 +150,7 @@ def describe(what: Content) -> Layer:
         known = hashlib.sha256()
         begins = b""
         for piece in pieces(entry):
+            going()
             begins = begins or piece[:4]
             known.update(piece)
             size += len(piece)

@@ -59,23 +59,6 @@ class Place(msgspec.Struct, frozen=True):
         return self.group if self.index is None else f"{self.group}[{self.index}]"
 
 
-def parse_groups(
-    requirement: str,
-    *,
-    vcores: Iterable[str] = (),
-    memory: Iterable[str] = (),
-    gpus: Iterable[str] = (),
-) -> dict[str, TaskGroupSpec]:
-    """The task groups a command line asks for, in the order of the requirement."""
-    counts = parse_requirement(requirement)
-    return task_groups(
-        counts,
-        vcores=parse_overrides(Quantity.VCORES, vcores, counts),
-        memory=parse_overrides(Quantity.MEMORY, memory, counts),
-        gpus=parse_overrides(Quantity.GPUS, gpus, counts),
-    )
-
-
 def parse_requirement(text: str) -> dict[str, int]:
     """Group → number of tasks, in the order written."""
     counts: dict[str, int] = {}

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from ytf.specs.names import JobId
+from ytf.specs.names import ContainerId, JobId, NodeId, TaskId
 
 
 class JobState(Enum):
@@ -87,6 +87,15 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     tracking_url: str | None = None
     tensorboard_url: str | None = None
     tasks: tuple[TaskStatus, ...] = ()
+
+
+class StarterPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the starter in a task's container listens, ``host:port``: ``control``."""
+
+    task: TaskId
+    container: ContainerId
+    node: NodeId | None
+    control: str
 
 
 class JobSummary(msgspec.Struct, frozen=True, kw_only=True):

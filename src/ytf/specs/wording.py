@@ -36,16 +36,21 @@ def under(path: str, key: object) -> str:
     return f"{path}.{name}" if path else name
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
-    """A hint that names the choice nearest to a word, or else all of them."""
+def did_you_mean(
+    word: str, choices: Iterable[str], *, otherwise: str | None = None, likeness: float = 0.6
+) -> str | None:
+    """A hint that names the choice nearest to a word; ``otherwise``, or else all of them.
+
+    ``likeness`` is how near it must be, from 0 to 1.
+    """
     import difflib
 
     by_folded = {choice.casefold(): choice for choice in choices}
-    if not by_folded:
-        return None
-    near = difflib.get_close_matches(word[:_LONGEST].casefold(), by_folded, n=1)
+    near = difflib.get_close_matches(word[:_LONGEST].casefold(), by_folded, n=1, cutoff=likeness)
     if near:
         return f"did you mean {by_folded[near[0]]!r}?"
+    if otherwise is not None or not by_folded:
+        return otherwise
     return f"there is {listed(by_folded.values())}"
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
 STREAMS = ("stdout", "stderr")
+HALVES = ("stdout", "stdout.1", "stderr", "stderr.1")
+"""What may lie there of an attempt: each stream, and what was cut off it last."""
 TAIL_BYTES = 4096
 TAIL_LINES = 30
 _MB = 1024 * 1024
@@ -92,6 +94,33 @@ class Logs:
         if not whole and len(lines) > 1:
             lines = lines[1:]  # the first is only the end of a line
         return "\n".join(lines[-TAIL_LINES:])
+
+
+def kept(log_dir: str, prefix: Optional[str]) -> List[Tuple[int, str, int]]:
+    """What lies there of all attempts: the attempt, which of :data:`HALVES`, and its size."""
+    found: List[Tuple[int, str, int]] = []
+    for attempt in _attempts(log_dir, prefix):
+        logs = Logs(log_dir, attempt, 0, prefix)
+        sizes = [(half, _size(logs.path(half))) for half in HALVES]
+        found += [(attempt, half, size) for half, size in sizes if size is not None]
+    return found
+
+
+def _size(path: str) -> Optional[int]:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return None  # an older half that is not, as nothing was cut yet
+
+
+def _attempts(log_dir: str, prefix: Optional[str]) -> List[int]:
+    begin = "" if prefix is None else prefix + "."
+    try:
+        names = [name[len(begin) :] for name in os.listdir(log_dir) if name.startswith(begin)]
+    except FileNotFoundError:
+        return []  # nothing has run yet
+    numbers = {name.partition(".")[0] for name in names}
+    return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())
 
 
 def read(path: str, offset: int, limit: int) -> Tuple[bytes, int]:

@@ -10,7 +10,7 @@ from ytf.starter.stacks import stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict
+    from typing import Dict, Optional
 
     from ytf.starter.control import Request, Route
     from ytf.starter.process import Program
@@ -35,18 +35,25 @@ def routes(starter: Starter) -> Dict[str, Route]:
             raise CannotDoError(404, "no program of %s is running" % starter.config.task)
         return Reply(200, {})
 
+    def list_logs(request: Request) -> Reply:
+        config = starter.config
+        found = [] if config.log_dir is None else logs.kept(config.log_dir, config.log_prefix)
+        return Reply(200, [dict(zip(("attempt", "stream", "size"), each)) for each in found])
+
     def read_log(request: Request) -> Reply:
         stream = request.query["stream"]
         offset = int(request.query.get("offset", "0"))
         limit = min(int(request.query.get("limit", LONGEST_READ)), LONGEST_READ)
-        if stream not in logs.STREAMS or limit < 0:
+        if stream not in logs.HALVES or limit < 0:
             raise CannotDoError(
-                400, "stream must be one of %s, limit not negative" % (logs.STREAMS,)
+                400, "stream must be one of %s, limit not negative" % (logs.HALVES,)
             )
-        if starter.logs is None:
+        attempt = request.query.get("attempt")
+        its = starter.logs if attempt is None else _logs_of(starter, int(attempt))
+        if its is None:
             raise CannotDoError(404, "%s has written no logs yet" % starter.config.task)
         try:
-            data, size = logs.read(starter.logs.path(stream), offset, limit)
+            data, size = logs.read(its.path(stream), offset, limit)
         except OSError as exc:
             raise CannotDoError(404, str(exc)) from exc
         return Reply(200, data, {"Ytf-Size": str(size)})
@@ -58,8 +65,17 @@ def routes(starter: Starter) -> Dict[str, Route]:
         "POST /control/v1/master": master,
         "POST /control/v1/signal": signal,
         "GET /control/v1/logs": read_log,
+        "GET /control/v1/streams": list_logs,
         "GET /control/v1/stacks": read_stacks,
     }
+
+
+def _logs_of(starter: Starter, attempt: int) -> Optional[logs.Logs]:
+    """The logs of an attempt, which may be over: its files stay as long as the container."""
+    config = starter.config
+    if config.log_dir is None:
+        return None
+    return logs.Logs(config.log_dir, attempt, config.log_limit_mb, config.log_prefix)
 
 
 def _program(starter: Starter) -> Program:

@@ -16,12 +16,11 @@ from typing import Protocol
 _TEMPORARY = ".tmp"
 
 
-class Blobs(Protocol):
-    """A tree of blobs. Calls block, so an event loop makes them in threads.
+class ReadableBlobs(Protocol):
+    """A tree of blobs for who only looks at it. Calls block.
 
     Names are relative paths with ``/``; no part of one begins with a dot.
-    Directories come with their first blob and go with their last. Every
-    failure is an :class:`OSError`; after one, a write may still have happened.
+    Every failure is an :class:`OSError`.
     """
 
     def list(self, directory: str = "") -> list[str]:
@@ -34,6 +33,14 @@ class Blobs(Protocol):
     def read(self, name: str) -> bytes:
         """A blob's bytes, or :class:`FileNotFoundError`."""
         ...
+
+
+class Blobs(ReadableBlobs, Protocol):
+    """A tree of blobs. Calls block, so an event loop makes them in threads.
+
+    Directories come with their first blob and go with their last. After a
+    failure, a write may still have happened.
+    """
 
     def write(self, name: str, data: bytes) -> None:
         """Make a blob, whole and durable, or raise; :class:`FileExistsError` if there is one."""

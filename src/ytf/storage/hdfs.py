@@ -58,14 +58,22 @@ class HdfsFiles:
         """See :meth:`Files.stat`."""
         path = _clean(path)
         found = self.link.call(
-            f"look at {path}", lambda client: client.get_file_info(path), changes=False
+            f"look at {path}",
+            lambda client: client.get_file_info(path),
+            changes=False,
+            repeatable=True,
         )
         return _status(path, found)
 
     def list(self, path: str) -> list[FileStatus]:
         """See :meth:`Files.list`."""
         path = _clean(path)
-        found = self.link.call(f"list {path}", lambda client: _listing(client, path), changes=False)
+        found = self.link.call(
+            f"list {path}",
+            lambda client: _listing(client, path),
+            changes=False,
+            repeatable=True,
+        )
         if len(found) == 1 and not found[0].isdir and found[0].path == path:
             raise HdfsNotADirectoryError(f"cannot list {self.uri(path)}: it is a file")
         return sorted((_status(each.path, each) for each in found), key=lambda each: each.name)
@@ -74,7 +82,9 @@ class HdfsFiles:
         """See :meth:`Files.read`."""
         path = _clean(path)
         doing = f"read {path}"
-        reader = self.link.call(doing, lambda client: client.read(path), changes=False)
+        reader = self.link.call(
+            doing, lambda client: client.read(path), changes=False, repeatable=True
+        )
         left = max(0, len(reader) - offset)
         if length is not None:
             left = min(left, length)
@@ -123,12 +133,18 @@ class HdfsFiles:
             f"set the mode of {path}",
             lambda client: client.set_permission(path, mode),
             changes=True,
+            repeatable=True,
         )
 
     def delete(self, path: str) -> None:
         """See :meth:`Files.delete`."""
         path = _clean(path)
-        self.link.call(f"delete {path}", lambda client: client.delete(path, True), changes=True)
+        self.link.call(
+            f"delete {path}",
+            lambda client: client.delete(path, True),
+            changes=True,
+            repeatable=True,
+        )
 
     def rename(self, source: str, target: str) -> None:
         """See :meth:`Files.rename`."""
@@ -144,6 +160,7 @@ class HdfsFiles:
             f"make the directory {path}",
             lambda client: client.mkdirs(path, mode, False),
             changes=True,
+            repeatable=True,
         )
 
 
@@ -217,7 +234,12 @@ class HdfsBlobs:
             self._move(temporary, target, tries - 1)
 
     def _delete_alone(self, path: str) -> None:
-        self._link.call(f"delete {path}", lambda client: client.delete(path, False), changes=True)
+        self._link.call(
+            f"delete {path}",
+            lambda client: client.delete(path, False),
+            changes=True,
+            repeatable=True,
+        )
 
     def _path(self, name: str) -> str:
         parts = PurePosixPath(name).parts

@@ -75,7 +75,8 @@ def translate(exc: Exception, doing: str, *, changes: bool, known: bool) -> YtfE
         return HdfsIsADirectoryError(message)
     remote = _RPC.search(text)
     if remote is not None:
-        return _from_namenode(_unquoted(remote[1]), _unquoted(remote[2]), doing)
+        java_class, said = _unquoted(remote[1]), _unquoted(remote[2])
+        return _from_namenode(java_class, said, doing, in_doubt=changes and known)
     if text.startswith(_NO_CREDENTIALS):
         return HdfsPermissionError(
             message, hint="the cluster wants credentials: kinit, or a delegation token"
@@ -94,10 +95,11 @@ def late(doing: str, timeout_s: float, *, changes: bool) -> YtfError:
 
 
 _REACH = "see whether the NameNode runs, and whether fs.defaultFS or the URL names the right one"
+_NOT_YET = "the NameNode is starting or stands by"
 _LOOK = "it may or may not have been done: look before doing it again"
 
 
-def _from_namenode(java_class: str, said: str, doing: str) -> YtfError:
+def _from_namenode(java_class: str, said: str, doing: str, *, in_doubt: bool) -> YtfError:
     name = java_class.rpartition(".")[2]
     message = f"cannot {doing}: {_first_line(said) or name}"
     if "is not a directory" in said:
@@ -113,7 +115,10 @@ def _from_namenode(java_class: str, said: str, doing: str) -> YtfError:
     if name == "PathIsNotEmptyDirectoryException":
         return HdfsNotEmptyError(message)
     if name in _NOT_NOW:
-        return UnreachableError(message, hint="the NameNode is starting or stands by: try again")
+        # It may have been executed by one that then died, and repeated to this one.
+        if in_doubt:
+            return OutcomeUnknownError(message, hint=f"{_NOT_YET}; {_LOOK}")
+        return UnreachableError(message, hint=f"{_NOT_YET}: try again")
     if name in _QUOTA:
         return HdfsRefusedError(message, hint="remove something, or ask for a higher quota")
     return HdfsRefusedError(f"{message} ({name})" if name not in message else message)

@@ -24,7 +24,14 @@ from urllib.parse import urlsplit
 
 from hdfs_native import AsyncClient
 
-from ytf.errors import SettingsError, YtfError
+from ytf.errors import (
+    NotFoundError,
+    OutcomeUnknownError,
+    RefusedError,
+    SettingsError,
+    UnreachableError,
+    YtfError,
+)
 from ytf.hadoop.conf import Configuration
 from ytf.storage.hdfs_errors import late, translate
 
@@ -33,7 +40,11 @@ T = TypeVar("T")
 TIMEOUT_S = 60.0
 """How long one call may take: longer than a NameNode's pause for garbage, shorter than patience."""
 
+FAILOVER_S = 30.0
+"""How long one of several NameNodes may take to become the active one."""
+
 _DEFAULT_PORT = 8020
+_PAUSE_S = 0.5
 _SLACK_S = 5.0
 _REST_S = 300.0
 
@@ -50,20 +61,46 @@ class HdfsLink:
     def __init__(self, url: str, conf: Configuration, *, timeout_s: float = TIMEOUT_S) -> None:
         self.authority = _authority(url, conf)
         self.timeout_s = timeout_s
+        self.has_standby = len(_namenodes(self.authority, conf)) > 1
         self._conf = conf
         self._first = 0
         self._answered = False
+        self._silent_since: float | None = None
 
     def call(
-        self, doing: str, function: Callable[[AsyncClient], Awaitable[T]], *, changes: bool
+        self,
+        doing: str,
+        function: Callable[[AsyncClient], Awaitable[T]],
+        *,
+        changes: bool,
+        repeatable: bool = False,
     ) -> T:
         """What ``function`` makes of the client; errors come in our own words.
 
         ``doing`` completes "cannot …". ``changes`` says whether the call is to
         change anything: then a failure to hear the answer is an
-        ``OutcomeUnknownError``, and otherwise an ``UnreachableError``.
+        ``OutcomeUnknownError``, and otherwise an ``UnreachableError``. What is
+        ``repeatable``, twice being the same as once, is repeated where none of
+        several NameNodes is active, until none has been for ``FAILOVER_S``.
         """
         doing = f"{doing} at {self.authority}"
+        while True:
+            try:
+                return self._call(doing, function, changes=changes)
+            except (UnreachableError, OutcomeUnknownError):
+                if not (repeatable and self._may_fail_over()):
+                    raise
+            time.sleep(_PAUSE_S)
+
+    def _may_fail_over(self) -> bool:
+        """Whether there is hope, after a failure, that another NameNode becomes active."""
+        now = time.monotonic()
+        self._silent_since = since = self._silent_since or now
+        return self.has_standby and now < since + FAILOVER_S
+
+    def _call(
+        self, doing: str, function: Callable[[AsyncClient], Awaitable[T]], *, changes: bool
+    ) -> T:
         wish = self._wish()
         try:
             result = _threads().run(wish, function, self.timeout_s)
@@ -76,8 +113,11 @@ class HdfsLink:
         except YtfError:
             raise
         except Exception as exc:
-            raise translate(exc, doing, changes=changes, known=self._answered) from exc
-        self._answered = True
+            error = translate(exc, doing, changes=changes, known=self._answered)
+            if isinstance(error, (RefusedError, NotFoundError)):
+                self._silent_since = None
+            raise error from exc
+        self._answered, self._silent_since = True, None
         return result
 
     def _wish(self) -> _Wish:
@@ -89,25 +129,32 @@ class HdfsLink:
 def _authority(url: str, conf: Configuration) -> str:
     parts = urlsplit(url)
     if parts.scheme == "hdfs" and not parts.netloc:
-        parts = urlsplit(conf.get("fs.defaultFS") or "")
+        parts = urlsplit(conf.get_trimmed("fs.defaultFS") or "")
         if parts.scheme != "hdfs" or not parts.netloc:
             raise SettingsError(
                 f"{url} names no NameNode, and fs.defaultFS is "
-                f"{conf.get('fs.defaultFS') or 'not set'}",
+                f"{conf.get_trimmed('fs.defaultFS') or 'not set'}",
                 hint="write hdfs://host:port/…, or set fs.defaultFS in core-site.xml",
             )
     if parts.scheme != "hdfs":
         raise SettingsError(f"{url} is not an hdfs:// URL")
-    if parts.port is None and conf.get(f"dfs.ha.namenodes.{parts.hostname}") is None:
-        return f"hdfs://{parts.netloc}:{_DEFAULT_PORT}"
-    return f"hdfs://{parts.netloc}"
+    authority = f"hdfs://{parts.netloc}"
+    if parts.port is None and not _namenodes(authority, conf):
+        return f"{authority}:{_DEFAULT_PORT}"
+    return authority
+
+
+def _namenodes(authority: str, conf: Configuration) -> list[str]:
+    """The ids of a nameservice's NameNodes; none for the address of one."""
+    parts = urlsplit(authority)
+    return conf.get_list(f"dfs.ha.namenodes.{parts.hostname}") if parts.port is None else []
 
 
 def _settings(authority: str, conf: Configuration, first: int) -> dict[str, str]:
     """The configuration as hdfs-native wants it, beginning with the given NameNode."""
-    settings = {name: conf.get(name) or "" for name in conf.names()}
+    settings = {name: conf.get_trimmed(name) or "" for name in conf.names()}
     nameservice = urlsplit(authority).hostname
-    ids = conf.get_list(f"dfs.ha.namenodes.{nameservice}")
+    ids = _namenodes(authority, conf)
     if ids:
         # It knows no spaces in a list, and tries them in this order.
         turn = first % len(ids)

@@ -3,7 +3,10 @@
 HDFS shows a file while it is being written and keeps it when its writer dies,
 so only a rename makes one appear whole. hdfs-native repeats a call whose
 connection broke, so a rename's failure is believed only if its source is still
-there.
+there, and a name that nobody else knows may be taken by ourselves.
+
+Where a standby NameNode takes over, all of this but :func:`write_stream` waits
+for it and goes on.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from functools import partial
 
 from hdfs_native import AsyncClient, AsyncFileWriter, WriteOptions
 
-from ytf.errors import RefusedError
+from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from ytf.storage.hdfs_errors import HdfsNotFoundError
 from ytf.storage.hdfs_link import HdfsLink
 
@@ -26,18 +29,25 @@ _NUDGES = 6
 def write_small(link: HdfsLink, path: str, data: bytes, mode: int) -> None:
     """Make a file of bytes at hand; on the DataNodes' disks and closed when this returns.
 
-    The directory must be there. Raises ``HdfsExistsError`` if the path is taken.
+    The directory must be there, and the path be one that nobody else knows.
     """
     doing = f"write {path}"
-    if link.call(doing, lambda client: _write_nudged(client, path, data, mode), changes=True):
-        return
-    # It was nudged too early, which costs the file: once more, with patience.
-    link.call(doing, lambda client: client.delete(path, False), changes=True)
+    try:
+        if link.call(doing, lambda client: _write_nudged(client, path, data, mode), changes=True):
+            return
+        # It was nudged too early, which costs the file: once more, with patience.
+    except (UnreachableError, OutcomeUnknownError):
+        if not link.has_standby:
+            raise
+    link.call(doing, lambda client: client.delete(path, False), changes=True, repeatable=True)
     write_stream(link, path, iter([data]), mode)
 
 
 def write_stream(link: HdfsLink, path: str, pieces: Iterator[bytes], mode: int) -> None:
-    """Make a file of pieces as they come; each has the link's time-out to itself."""
+    """Make a file of pieces as they come; each has the link's time-out to itself.
+
+    The directory must be there, and the path be one that nobody else knows.
+    """
     doing = f"write {path}"
     writer = link.call(doing, lambda client: _create(client, path, mode), changes=True)
     for piece in pieces:
@@ -45,7 +55,7 @@ def write_stream(link: HdfsLink, path: str, pieces: Iterator[bytes], mode: int) 
     link.call(doing, lambda _: writer.close(), changes=True)
 
 
-def move_into_place(link: HdfsLink, temporary: str, target: str) -> None:
+def move_into_place(link: HdfsLink, temporary: str, target: str, tries: int = 2) -> None:
     """Rename a file that nobody else knows of; over nothing, and exactly once.
 
     Raises ``HdfsExistsError`` if ``target`` is taken and ``HdfsNotFoundError``
@@ -58,21 +68,36 @@ def move_into_place(link: HdfsLink, temporary: str, target: str) -> None:
             changes=True,
         )
     except (RefusedError, HdfsNotFoundError):
-        try:
-            link.call(
-                f"look at {temporary}",
-                lambda client: client.get_file_info(temporary),
-                changes=False,
-            )
-        except HdfsNotFoundError:
-            return
-        raise
+        if _is_there(link, temporary):
+            raise
+    except (UnreachableError, OutcomeUnknownError):
+        if not link.has_standby or tries == 1:
+            raise
+        if _is_there(link, temporary):
+            move_into_place(link, temporary, target, tries - 1)
+
+
+def _is_there(link: HdfsLink, path: str) -> bool:
+    try:
+        link.call(
+            f"look at {path}",
+            lambda client: client.get_file_info(path),
+            changes=False,
+            repeatable=True,
+        )
+    except HdfsNotFoundError:
+        return False
+    return True
 
 
 async def _create(client: AsyncClient, path: str, mode: int) -> AsyncFileWriter:
-    return await client.create(
-        path, WriteOptions(permission=mode, overwrite=False, create_parent=False)
-    )
+    options = WriteOptions(permission=mode, overwrite=False, create_parent=False)
+    try:
+        return await client.create(path, options)
+    except FileExistsError:
+        # By the first of hdfs-native's own two tries, whose answer was lost.
+        await client.delete(path, False)
+        return await client.create(path, options)
 
 
 async def _write_piece(writer: AsyncFileWriter, piece: bytes, client: AsyncClient) -> None:

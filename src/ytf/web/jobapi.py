@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from ytf.specs.cluster import ClusterSpec
-from ytf.specs.status import JobEvent, JobStatus
+from ytf.specs.status import JobEvent, JobStatus, StarterPlace
 from ytf.web.http import HttpServer
 from ytf.web.messages import HttpError, Request, Response
 from ytf.web.signing import require_client
@@ -41,6 +41,10 @@ class JobView(Protocol):
         """The job's story so far."""
         ...
 
+    def starters(self) -> list[StarterPlace]:
+        """Where the starters listen that have registered and not ended."""
+        ...
+
     async def kill(self, by: str, reason: str) -> None:
         """Take a wish to end the job in; returns once it is durable."""
         ...
@@ -65,6 +69,7 @@ class JobApi:
         server.route("GET", "/client/v1/wait", self._on_wait)
         server.route("GET", "/client/v1/cluster", self._on_cluster)
         server.route("GET", "/client/v1/events", self._on_events)
+        server.route("GET", "/client/v1/starters", self._on_starters)
         server.route("POST", "/client/v1/kill", self._on_kill)
 
     def close(self) -> None:
@@ -114,6 +119,10 @@ class JobApi:
     def _on_events(self, request: Request) -> Response:
         require_client(request)
         return Response.json(self._view.events())
+
+    def _on_starters(self, request: Request) -> Response:
+        require_client(request)
+        return Response.json(self._view.starters())
 
     async def _on_kill(self, request: Request) -> Response:
         require_client(request)

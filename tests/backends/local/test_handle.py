@@ -31,6 +31,7 @@ from ytf.specs.status import (
     JobRecord,
     JobState,
     JobStatus,
+    StarterPlace,
     TaskState,
     TaskStatus,
 )
@@ -114,6 +115,9 @@ class Master:
 
     def cluster_spec(self) -> ClusterSpec | None:
         return self.cluster
+
+    def starters(self) -> list[StarterPlace]:
+        return []
 
     def events(self) -> list[JobEvent]:
         return EVENTS
@@ -343,7 +347,7 @@ class TestLogs:
         record(home)
         with pytest.raises(NotFoundError, match="no task worker:1") as caught:
             handle.logs([TaskId("worker:1")], follow=False)
-        assert caught.value.hint == "did you mean worker:0?"
+        assert caught.value.hint == "did you mean 'worker:0'?"
 
     def test_following_ends_with_the_job(self, staging: Path, home: Home, handle: LocalJob) -> None:
         log = home.logs(JOB) / "worker-0" / "1" / "stdout"

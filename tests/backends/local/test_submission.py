@@ -159,7 +159,7 @@ class TestFinding:
         staged(home)
         with pytest.raises(NotFoundError) as caught:
             LocalJobs(home).open(JobId(OLD[:-1] + "e"))
-        assert caught.value.hint == f"did you mean {OLD}?"
+        assert caught.value.hint == f"did you mean '{OLD}'?"
         with pytest.raises(NotFoundError):
             LocalJobs(home).open(JobId("../../etc"))
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.backends.yarn.test_ledger import node
-from ytf.backends.yarn.capacity import Seen, admitted, refusal
+from ytf.backends.yarn.capacity import Admission, Seen, admitted, refusal
 from ytf.errors import RefusedError
 from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import NewApplication, QueueInfo, QueueState
@@ -62,7 +62,7 @@ def refused(spec: JobSpec, seen: Seen = SEEN) -> str:
     ],
 )
 def test_what_the_cluster_can_give_goes_through(spec: JobSpec) -> None:
-    assert admitted(spec, SEEN, str) == spec
+    assert admitted(spec, SEEN, str) == Admission(id=SEEN.new.id, spec=spec)
 
 
 def test_queues_that_take_nothing() -> None:
@@ -88,10 +88,10 @@ def test_labels_that_nobody_has_or_may_use() -> None:
 
 
 def test_the_label_of_the_queue_is_the_jobs() -> None:
-    taken = admitted(job(tasks()), queue(default_label="gpu"), str)
+    taken = admitted(job(tasks()), queue(default_label="gpu"), str).spec
     assert taken.node_label == "gpu"
     own = job(tasks(), node_label="")
-    assert admitted(own, queue(default_label="gpu"), str) == own
+    assert admitted(own, queue(default_label="gpu"), str).spec == own
 
 
 def test_types_and_sizes() -> None:
@@ -121,7 +121,58 @@ def test_more_tasks_apart_than_there_are_nodes() -> None:
 def test_a_cluster_whose_nodes_are_not_there_yet_is_waited_for() -> None:
     empty = msgspec.structs.replace(SEEN, nodes=())
     spec = job(tasks(3), placement=Placement.APART)
-    assert admitted(spec, empty, str) == spec
+    assert admitted(spec, empty, str) == Admission(id=SEEN.new.id, spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "seen", "why"),
+    [
+        (
+            job(tasks(4, resources=Resources(memory_mb=4096))),
+            SEEN,
+            "with its master the job asks for 16896 MB, and the cluster's nodes have 16384 MB",
+        ),
+        (
+            job(tasks(3, node_label="gpu", resources=Resources(memory_mb=512, gpus=1))),
+            SEEN,
+            (
+                "with its master the job asks for 3 yarn.io/gpu, and the cluster's nodes with the "
+                "label 'gpu' have 2 yarn.io/gpu"
+            ),
+        ),
+        (
+            job(tasks(3, resources=Resources(memory_mb=4100))),
+            SEEN,
+            (
+                "worker has 3 tasks with 4100 MB, 1 vcores each, and the cluster's nodes have room "
+                "for 2"
+            ),
+        ),
+        (
+            job(tasks(4, resources=Resources(memory_mb=2048))),
+            queue(maximum=Resource(8192, 64)),
+            (
+                "with its master the job asks for 8704 MB, and the queue root.default may have at "
+                "most 8192 MB"
+            ),
+        ),
+    ],
+)
+def test_a_job_too_big_for_the_cluster_as_it_is_goes_through_with_a_note(
+    spec: JobSpec, seen: Seen, why: str
+) -> None:
+    assert admitted(spec, seen, str).note == (
+        f"not all tasks can run at once: {why}. The job waits for more, and fails if it does not "
+        "come within 600 s; ask for less with -r or -m"
+    )
+
+
+def test_what_a_job_starts_without_is_not_counted() -> None:
+    half = Resources(memory_mb=4096)
+    elastic = job(tasks(9, min=3, resources=half))
+    assert admitted(elastic, SEEN, str).note == ""
+    board = {"worker": tasks(3, resources=half), "tensorboard": tasks(1, resources=half)}
+    assert admitted(JobSpec(groups=board, command="x"), SEEN, str).note == ""
 
 
 def test_whom_a_queue_does_not_let_in() -> None:

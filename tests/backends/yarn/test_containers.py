@@ -193,6 +193,19 @@ async def test_a_node_that_comes_later_is_asked_for(world: World) -> None:
     assert {ask.place: ask.count for ask in beat.asks} == {"node8": 1, "/rack": 1}
 
 
+async def test_tasks_that_are_kept_apart_wait_where_all_nodes_are_away(world: World) -> None:
+    await world.rm.beat.wait()
+    world.rm.answers.put_nowait(allocation(nodes=[node_report(NodeState.LOST)]))
+    assert isinstance(await world.next(), NodeLost)
+    world.backend.request(wish("a", group="apart"))
+    beat = await world.rm.next_beat()
+    assert [(ask.place, ask.relax_locality) for ask in beat.asks] == [("*", False)]
+    back = msgspec.structs.replace(node_report(), labels=("gpu",))
+    world.rm.answers.put_nowait(allocation(nodes=[back]))
+    beat = await world.rm.next_beat()
+    assert {ask.place: ask.count for ask in beat.asks} == {"node7": 1, "/rack": 1}
+
+
 async def test_full_hosts_are_not_waited_for_whatever_comes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.yarn.test_small_parts import APP, BROUGHT
+from tests.backends.yarn.test_small_parts import BROUGHT
+from tests.backends.yarn.told import APP
 from ytf.backends.yarn.home import JobHome, StagedJob, UnreadableJobError, YarnHome
 from ytf.backends.yarn.submitter import Submitter
 from ytf.master.info import JobInfo

@@ -91,6 +91,30 @@ async def test_nodes_are_asked_for_again_only_where_tasks_are_kept_apart(
     assert "no answer within 0.3 s" in told
 
 
+class EmptyRm:
+    """Has no nodes the first times it is asked."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    async def nodes(self, received: Received) -> Message:
+        self.times -= 1
+        there = [] if self.times >= 0 else [ids_pb2.NodeId(host="node7", port=8041)]
+        reports = [records_pb2.NodeReport(node=each, state=3) for each in there]
+        return client_pb2.GetClusterNodesResponse(nodes=reports)
+
+
+async def test_nodes_that_are_away_are_waited_for_where_tasks_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOOK_S", 0.001)
+    monkeypatch.setattr(module, "open_job", lambda home: job(Placement.APART))
+    empty = EmptyRm(3)
+    async with RpcServer({"getClusterNodes": empty.nodes}) as rm:
+        await premises(STAGING, container(tmp_path, rm))
+    assert empty.times == -1
+
+
 class SafeMode(LocalFiles):
     """HDFS that can be read, and not be changed before a third try."""
 

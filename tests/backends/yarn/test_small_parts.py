@@ -8,33 +8,33 @@ import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from tests.backends.yarn.told import APP, report
 from ytf.backends.api import Launch
 from ytf.backends.yarn.baggage import Environment, StarterBaggage
 from ytf.backends.yarn.contexts import Contexts
 from ytf.backends.yarn.home import StagedJob, YarnHome
-from ytf.backends.yarn.logs import Stream, parse_name
-from ytf.backends.yarn.reports import is_between_masters, master_url, state_of, status_of
+from ytf.backends.yarn.reports import (
+    as_yarn_has_it,
+    is_between_masters,
+    master_url,
+    state_of,
+    status_of,
+)
 from ytf.backends.yarn.shipping import check_name
 from ytf.errors import SpecError
 from ytf.hadoop.security.credentials import Credentials
 from ytf.hadoop.security.tokens import MASTER_TOKEN, Token
-from ytf.hadoop.yarn.ids import ApplicationId, AttemptId
 from ytf.hadoop.yarn.launch import FileType, LaunchContext, LocalFile, Visibility
-from ytf.hadoop.yarn.records import (
-    ApplicationReport,
-    ApplicationState,
-    FinalStatus,
-    LogStatus,
-)
+from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState, FinalStatus
 from ytf.master.info import JobInfo
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.names import ContainerId, JobId, TaskId
 from ytf.specs.status import JobState, TaskState
 from ytf.storage.files import LocalFiles
 
-APP = ApplicationId(1700000000000, 7)
 FILES = {
     "ytf_layer_1": LocalFile(
         url="hdfs://nn:1/l.tar.gz",
@@ -66,23 +66,6 @@ BROUGHT = StarterBaggage(
 
 def contexts(*, secure: bool = False) -> Contexts:
     return Contexts(user="alice", secure=secure, credentials=HELD)
-
-
-def report(
-    state: ApplicationState,
-    final: FinalStatus = FinalStatus.UNDEFINED,
-    *,
-    attempt: int = 1,
-    port: int = -1,
-) -> ApplicationReport:
-    return ApplicationReport(
-        id=APP, name="n", type="YTF", user="alice", queue="default", state=state,
-        final_status=final, diagnostics=" said \n", progress=0.0, host="node7", rpc_port=port,
-        tracking_url="N/A", original_tracking_url="", attempt=AttemptId(APP, attempt), tags=(),
-        priority=0, submitted_ms=0, started_ms=1500, launched_ms=0, finished_ms=0, usage=None,
-        log_status=LogStatus.NOT_STARTED, node_label_expression="", unmanaged=False,
-        client_token=None, master_token=None,
-    )  # fmt: skip
 
 
 def test_a_job_survives_its_stay_in_hdfs(tmp_path: Path) -> None:
@@ -166,7 +149,7 @@ def test_where_names_are_not_believed_none_is_told(tmp_path: Path) -> None:
     [
         (ApplicationState.NEW_SAVING, FinalStatus.UNDEFINED, JobState.SUBMITTED),
         (ApplicationState.ACCEPTED, FinalStatus.UNDEFINED, JobState.SUBMITTED),
-        (ApplicationState.RUNNING, FinalStatus.UNDEFINED, JobState.RUNNING),
+        (ApplicationState.RUNNING, FinalStatus.UNDEFINED, JobState.STARTING),
         (ApplicationState.FINISHED, FinalStatus.SUCCEEDED, JobState.SUCCEEDED),
         (ApplicationState.FINISHED, FinalStatus.KILLED, JobState.KILLED),
         (ApplicationState.FINISHED, FinalStatus.ENDED, JobState.FAILED),
@@ -178,6 +161,31 @@ def test_what_a_state_of_yarn_means(
     state: ApplicationState, final: FinalStatus, means: JobState
 ) -> None:
     assert state_of(report(state, final)) is means
+
+
+def test_how_far_a_running_job_is_its_progress_tells() -> None:
+    def state(told: ApplicationReport, progress: float) -> JobState:
+        return state_of(msgspec.structs.replace(told, progress=progress))
+
+    first = report(ApplicationState.RUNNING)
+    assert state(first, 0.49) is JobState.STARTING
+    assert state(first, 0.5) is JobState.RUNNING
+    # What the master before it had reached YARN has forgotten.
+    assert state(report(ApplicationState.RUNNING, attempt=2), 0.0) is JobState.RUNNING
+    assert state(report(ApplicationState.ACCEPTED, attempt=2), 0.0) is JobState.RUNNING
+
+
+def test_a_master_knows_less_of_some_things_than_yarn() -> None:
+    told = status_of(report(ApplicationState.KILLED), None)
+    moved = msgspec.structs.replace(
+        report(ApplicationState.KILLED), queue="root.ml", started_ms=0, finished_ms=9000,
+        tracking_url="http://rm/it",
+    )  # fmt: skip
+    status = as_yarn_has_it(told, moved)
+    assert (status.queue, status.started, status.finished) == ("root.ml", 1.5, 9.0)
+    assert status.tracking_url == "http://rm/it"
+    ending = as_yarn_has_it(told, report(ApplicationState.RUNNING))
+    assert ending.finished is told.finished
 
 
 def test_a_status_without_a_master() -> None:
@@ -202,16 +210,6 @@ def test_where_a_master_is_and_when_there_is_none() -> None:
     assert not is_between_masters(report(ApplicationState.ACCEPTED))
     assert not is_between_masters(running)
     assert not is_between_masters(report(ApplicationState.FAILED, attempt=2))
-
-
-def test_whose_log_a_file_is() -> None:
-    assert parse_name("my_group-12.3.stderr") == (
-        Stream(TaskId("my_group:12"), 3, "stderr"),
-        False,
-    )
-    assert parse_name("ps-0.1.stdout.1") == (Stream(TaskId("ps:0"), 1, "stdout"), True)
-    for other in ("stdout", "starter.stderr", "ps-0.1.stdout.2", "ps.1.stdout", "prelaunch.err"):
-        assert parse_name(other) is None
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,17 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from tests.backends.yarn.test_small_parts import APP, BROUGHT, report
+from tests.backends.yarn.test_small_parts import BROUGHT
 from tests.backends.yarn.test_sweep import ME, cluster
+from tests.backends.yarn.told import APP, report
 from ytf.backends.yarn import submission
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.baggage import Environment, StarterBaggage
+from ytf.backends.yarn.capacity import Admission
 from ytf.backends.yarn.home import JobHome, YarnHome
 from ytf.backends.yarn.shipping import Shipped
 from ytf.backends.yarn.stopping import StoppableFiles, StoppedError
@@ -87,6 +89,8 @@ class World:
         self.rm = Answers()
         self.home = YarnHome(LocalFiles(), str(root / "ytf"))
         self.told: list[str] = []
+        self.note = ""
+        self.go_on: Callable[[], None] = lambda: None
         self.held = 0
         self.shipping: Callable[[JobHome], None] = lambda home: None
 
@@ -102,7 +106,8 @@ class World:
     def is_clean(self) -> bool:
         return not os.path.exists(self.staging)
 
-    def ship(self, home: YarnHome, job_home: JobHome, *rest: object) -> Shipped:
+    def ship(self, home: YarnHome, job_home: JobHome, *rest: Any) -> Shipped:
+        self.go_on = rest[-1]
         self.shipping(job_home)
         return Shipped(master={}, master_script="run\n", starter=BROUGHT)
 
@@ -115,7 +120,9 @@ class World:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(tmp_path)
     monkeypatch.setenv("YTF_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(submission, "admit", lambda rm, spec: (APP, spec))
+    monkeypatch.setattr(
+        submission, "admit", lambda rm, spec: Admission(id=APP, spec=spec, note=made.note)
+    )
     monkeypatch.setattr(submission, "ship", made.ship)
     return made
 
@@ -125,6 +132,16 @@ def _raise(error: BaseException) -> Callable[..., None]:
         raise error
 
     return now
+
+
+def test_what_is_to_be_known_of_its_prospects_is_told_before_anything_is_shipped(
+    world: World,
+) -> None:
+    world.note = "not all tasks can run at once"
+    told: list[list[str]] = []
+    world.shipping = lambda home: told.append(list(world.told))
+    world.submit()
+    assert told == [[world.note]]
 
 
 def test_one_that_is_taken_stays(world: World) -> None:
@@ -199,19 +216,33 @@ def test_ctrl_c_does_not_wait_for_an_upload(world: World) -> None:
     assert world.held == 0
 
 
-def test_who_has_to_wait_for_the_packing_is_told(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_does_not_wait_for_the_packing(world: World) -> None:
+    def packing(home: JobHome) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            world.go_on()
+
+    world.shipping = packing
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        world.submit()
+    assert time.monotonic() - began < 5
+    assert world.is_clean()
+    assert world.told == []
+
+
+def test_who_has_to_wait_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "_STOP_S", 0.01)
 
-    def packing(home: JobHome) -> None:
+    def hanging(home: JobHome) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         eventually(lambda: world.told)
 
-    world.shipping = packing
+    world.shipping = hanging
     with pytest.raises(KeyboardInterrupt):
         world.submit()
-    assert world.told == ["stopping once the layer at hand is packed (interrupt to leave now)"]
+    assert world.told == ["stopping once HDFS has answered (interrupt to leave now)"]
     assert world.is_clean()
 
 

@@ -13,7 +13,9 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from tests.backends.yarn.test_small_parts import report
+from tests.backends.yarn.fakes import node_report
+from tests.backends.yarn.staged import running, stage, write_journal
+from tests.backends.yarn.told import report
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.home import JobHome, YarnHome
 from ytf.backends.yarn.submitter import Submitter
@@ -23,12 +25,18 @@ from ytf.hadoop.confxml import Property
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.client import ClientProtocol
 from ytf.hadoop.yarn.ids import ApplicationId
-from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
+from ytf.hadoop.yarn.records import (
+    ApplicationReport,
+    ApplicationState,
+    NodeReport,
+    NodeState,
+)
 from ytf.packaging.archives import Archive
 from ytf.packaging.cache import LayerCache
 from ytf.packaging.layers import Entry, Layer, LayerKind, content
 from ytf.packaging.store import LayerStore
 from ytf.specs.names import JobId
+from ytf.specs.status import JobState
 from ytf.storage.files import LocalFiles
 
 T = TypeVar("T")
@@ -61,6 +69,9 @@ class Answers(ClientProtocol):
             return self.known[str(application)]
         except KeyError:
             raise ApplicationNotFoundError("who?") from None
+
+    async def nodes(self, *states: NodeState) -> list[NodeReport]:
+        return [node_report()]
 
 
 @dataclass(frozen=True)
@@ -151,6 +162,29 @@ def test_one_that_submitted_with_its_last_breath_runs(world: World) -> None:
     world.rm.answers.known[JOB] = report(ApplicationState.SUBMITTED)
     assert world.sweep() == []
     assert os.path.exists(home.staging)
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_one_that_yarn_ended_is_recorded_with_all_that_its_journal_tells(
+    world: World, is_forgotten: bool
+) -> None:
+    home = world.home.job(JOB)
+    stage(home, user=ME)
+    dead = msgspec.structs.replace(Submitter.current(world.conf), start_ticks=1)
+    dead.declare(home)
+    write_journal(home, *running())
+    if not is_forgotten:
+        world.rm.answers.listed = [report(ApplicationState.KILLED)]
+    assert world.sweep(dryrun=True) == ["staging directory"]
+    assert home.record() is None
+    assert world.sweep() == ["staging directory"]
+    record = home.record()
+    assert record is not None
+    assert record.status.state is (JobState.FAILED if is_forgotten else JobState.KILLED)
+    assert [task.node for task in record.status.tasks] == ["node7:8041", "node7:8041"]
+    assert record.cluster_spec is not None
+    assert [event.event for event in record.events][-2:] == ["TaskStarted", "JobFinished"]
+    assert not os.path.exists(home.staging)
 
 
 @pytest.mark.parametrize("age_s", [0.9 * DAY_S, 1.1 * DAY_S])

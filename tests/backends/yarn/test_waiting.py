@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.backends.yarn.test_ledger import node
-from tests.backends.yarn.test_small_parts import report
+from tests.backends.yarn.told import report
 from ytf.backends.yarn.reports import status_of
 from ytf.backends.yarn.waiting import why_waiting
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState, NodeReport, NodeState

@@ -7,8 +7,7 @@ import pytest
 from ytf.errors import SpecError
 from ytf.hadoop.security import credentials as files
 from ytf.hadoop.security.credentials import Credentials
-from ytf.hadoop.yarn.asks import Ask, Beat, SpreadAsk
-from ytf.hadoop.yarn.exits import ExitStatus, describe_exit
+from ytf.hadoop.yarn.asks import Ask, Beat
 from ytf.hadoop.yarn.ids import ApplicationId, AttemptId, ContainerId
 from ytf.hadoop.yarn.launch import Access, FileType, LaunchContext, LocalFile, Visibility
 from ytf.hadoop.yarn.resources import Resource
@@ -108,31 +107,12 @@ def test_asks_are_absolute_and_explicit() -> None:
     )
 
 
-def test_anti_affinity_is_a_cardinality_of_none() -> None:
-    message = SpreadAsk(priority=1, resource=Resource(1, 1), count=3, tag="worker").to_message()
-    simple = message.constraint.simple
-    assert (simple.scope, simple.min_cardinality, simple.max_cardinality) == ("node", 0, 0)
-    assert simple.HasField("max_cardinality")
-    [target] = simple.targets
-    assert (target.type, target.key, list(target.values)) == (2, "self", ["worker"])
-    assert message.sizing.num_allocations == 3
-
-
 def test_a_quiet_beat_carries_nothing_but_its_number() -> None:
     message = Beat().to_message(7)
     assert message.response_id == 7
     assert not message.HasField("blacklist")
-    assert not message.HasField("tracking_url")
     assert Beat().to_message(0).HasField("response_id")
     container = ContainerId(AttemptId(APP, 1), 2)
-    full = Beat(releases=(container,), blacklist_additions=("h",), tracking_url="u").to_message(1)
+    full = Beat(releases=(container,), blacklist_additions=("h",)).to_message(1)
     assert list(full.blacklist.additions) == ["h"]
     assert ContainerId.from_message(full.releases[0]) == container
-
-
-def test_exit_statuses_in_words() -> None:
-    assert describe_exit(ExitStatus.PREEMPTED) == "preempted by the scheduler"
-    assert describe_exit(137) == "ended by signal 9"
-    assert describe_exit(3) == "exited with 3"
-    assert describe_exit(-999) == "exited with -999"
-    assert all(describe_exit(status) != f"exited with {int(status)}" for status in ExitStatus)

@@ -133,6 +133,18 @@ def test_a_killed_resource_manager_remembers(hadoop: Cluster, application: str) 
     assert found["queue"] == "root.ml"
 
 
+def test_two_namenodes_change_places(hadoop_pair: Cluster) -> None:
+    def roles() -> dict[str, str | None]:
+        return {one.name: one.role for one in hadoop_pair.status() if one.kind == "NameNode"}
+
+    first = hadoop_pair.active_nn().name
+    second = hadoop_pair.fail_over_hdfs()
+    assert {first, second} == {"nn", "nn2"}
+    assert roles() == {first: "STANDBY", second: "ACTIVE"}
+    assert hadoop_pair.fail_over_hdfs() == first
+    assert roles() == {first: "ACTIVE", second: "STANDBY"}
+
+
 def test_what_is_up_is_not_started_twice(hadoop: Cluster) -> None:
     with pytest.raises(RefusedError, match=r"is up already \(nn, dn, rm, nm1, nm2\)"):
         Cluster(hadoop.layout.root).start()
@@ -179,11 +191,11 @@ def _see_status(home: Path, cluster: Cluster) -> None:
     told = json.loads(ytf("status", "--name", "second", "--json", home=home).stdout)
     assert " ".join(told) == "name hadoop directory conf_dir hdfs daemons"
     assert [daemon["name"] for daemon in told["daemons"]] == ["zk", "nn", "dn", "rm", "nm1"]
-    assert " ".join(told["daemons"][0]) == "name kind state pid ports web_url"
+    assert " ".join(told["daemons"][0]) == "name kind state role pid ports web_url"
     cluster.kill("zk")
     text = ytf("status", "--name", "second", home=home)
     assert text.returncode == 1
-    assert text.stdout.splitlines()[1].split()[:4] == ["zk", "ZooKeeper", "DEAD", "-"]
+    assert text.stdout.splitlines()[1].split()[:5] == ["zk", "ZooKeeper", "DEAD", "-", "-"]
     restarted = ytf("restart", "--name", "second", "zk", home=home)
     assert restarted.returncode == 0, restarted.stderr
     assert ytf("status", "--name", "second", home=home).returncode == 0

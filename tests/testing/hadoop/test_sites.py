@@ -9,7 +9,7 @@ from ytf.testing.hadoop.record import Record
 from ytf.testing.hadoop.sites import conf_files, to_xml
 
 LAYOUT = Layout(Path("/home/me/my clusters/one"))
-YARN = "yarn-site.xml"
+HDFS, YARN = "hdfs-site.xml", "yarn-site.xml"
 
 
 def properties(text: str) -> dict[str, str]:
@@ -47,7 +47,7 @@ def test_clients_learn_where_things_are_and_nothing_of_nodes() -> None:
 def test_every_port_is_given_to_one_only() -> None:
     record = Record.new(ClusterOptions(nodes=5, ha=True))
     ports = [port for ports in record.ports.values() for port in ports.values()]
-    assert len(set(ports)) == len(ports) == 1 + 2 + 3 + 2 * 5 + 5 * 4
+    assert len(set(ports)) == len(ports) == 1 + 2 * 2 + 3 + 2 * 5 + 5 * 4
 
 
 def test_each_node_has_its_own_places() -> None:
@@ -98,6 +98,34 @@ def test_a_pair_of_resource_managers() -> None:
     assert "yarn.resourcemanager.ha.id" not in files(options)[YARN]
     assert "yarn.resourcemanager.address" not in first
     assert first["yarn.resourcemanager.store.class"].endswith("ZKRMStateStore")
+    assert first["yarn.resourcemanager.zk-address"] == first["hadoop.zk.address"]
+
+
+def test_a_pair_of_namenodes() -> None:
+    record = Record.new(ClusterOptions(ha=True))
+    one, two = record.daemons["nn"], record.daemons["nn2"]
+
+    def of(daemon: str | None) -> dict[str, dict[str, str]]:
+        who = record.daemons[daemon] if daemon else None
+        found = conf_files(record.options, LAYOUT, record.daemons, who)
+        return {name: properties(text) for name, text in found.items() if name.endswith(".xml")}
+
+    clients = of(None)
+    assert clients["core-site.xml"]["fs.defaultFS"] == "hdfs://ytf"
+    site = clients[HDFS]
+    assert site["dfs.nameservices"] == "ytf"
+    assert site["dfs.ha.namenodes.ytf"] == "nn1,nn2"
+    assert site["dfs.namenode.rpc-address.ytf.nn1"] == one.address("rpc")
+    assert site["dfs.namenode.rpc-address.ytf.nn2"] == two.address("rpc")
+    assert not {"dfs.namenode.rpc-address", "dfs.ha.namenode.id", "dfs.namenode.name.dir"} & set(
+        site
+    )
+    first, second = of("nn")[HDFS], of("nn2")[HDFS]
+    assert (first["dfs.ha.namenode.id"], second["dfs.ha.namenode.id"]) == ("nn1", "nn2")
+    assert first["dfs.namenode.name.dir"] != second["dfs.namenode.name.dir"]
+    shared = "dfs.namenode.shared.edits.dir"
+    assert first[shared] == second[shared] == "/home/me/my clusters/one/data/edits"
+    assert "dfs.nameservices" not in files(ClusterOptions())[HDFS]
 
 
 def test_the_token_roll_over_is_slow_enough() -> None:

@@ -38,7 +38,7 @@ def test_wrong_usage(words: str, message: str, capfd: pytest.CaptureFixture[str]
     assert len(err.splitlines()) <= 2
 
 
-@pytest.mark.parametrize("command", ["down", "status", "env", "kill rm", "restart rm"])
+@pytest.mark.parametrize("command", ["down", "status", "env", "failover", "kill rm", "restart rm"])
 def test_no_such_cluster(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "home" / "clusters" / "other"
     other.mkdir(parents=True)

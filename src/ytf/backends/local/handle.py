@@ -12,7 +12,7 @@ import msgspec
 from ytf import processes
 from ytf.backends import answers
 from ytf.backends.answers import Told
-from ytf.backends.api import Access, LogLine, MasterAddress, over
+from ytf.backends.api import Access, LogLine, MasterAddress, Tell, over, silent
 from ytf.backends.local.burial import (
     MASTER,
     bury,
@@ -124,10 +124,11 @@ class LocalJob:
         except UnreachableError as exc:
             self._end_without_master(by, reason, exc)
 
-    def logs(self, tasks: list[TaskId], *, follow: bool) -> Iterator[LogLine]:
+    def logs(self, tasks: list[TaskId], *, follow: bool, tell: Tell = silent) -> Iterator[LogLine]:
         """Lines of the tasks' logs; with ``follow`` until the job and its logs have ended.
 
-        Raises ``NotFoundError`` for a task the job does not have.
+        They are files of this machine: there is nothing to ``tell``. Raises
+        ``NotFoundError`` for a task the job does not have.
         """
         if tasks:
             has = [task_id(task.group, task.index) for task in self.status().tasks]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import getpass
 import os
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from ytf.backends.local.home import Home, is_job_id
 from ytf.errors import NotFoundError, SettingsError, UnreachableError
 from ytf.specs.names import JobId
 from ytf.specs.status import JobState, JobStatus, JobSummary
+from ytf.specs.wording import did_you_mean
 
 if TYPE_CHECKING:
     from ytf.client.plan import Plan
@@ -71,10 +71,11 @@ class LocalJobs:
             self.home.staging(job).is_dir() or self.home.record(job).is_file()
         )
         if not known:
-            near = difflib.get_close_matches(job, self._ids(), n=1, cutoff=0.8)
             raise NotFoundError(
                 f"there is no job {job} on this machine",
-                hint=f"did you mean {near[0]}?" if near else "ytf list shows those there are",
+                hint=did_you_mean(
+                    job, self._ids(), otherwise="ytf list shows those there are", likeness=0.8
+                ),
             )
         return LocalJob(self.home, job, master=self._master)
 

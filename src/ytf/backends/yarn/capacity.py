@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ytf.backends.yarn.asking import ResourceManager
+from ytf.backends.yarn.fitting import shortage
 from ytf.backends.yarn.kinds import kinds_of, resource_of
 from ytf.backends.yarn.ledger import Kind
 from ytf.backends.yarn.nodes import NameOf, name_of, with_label
@@ -36,18 +37,26 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
 
 
-def admit(rm: ResourceManager, spec: JobSpec) -> tuple[ApplicationId, JobSpec]:
-    """An id for the job, and its spec with the label that the queue gives it.
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that may be submitted: its id, and its spec with the label that the queue gives it.
 
-    Raises ``RefusedError`` for what would wait, or be dropped, for ever.
+    ``note`` is what its owner should know of its prospects; empty if all is well.
     """
+
+    id: ApplicationId
+    spec: JobSpec
+    note: str = ""
+
+
+def admit(rm: ResourceManager, spec: JobSpec) -> Admission:
+    """Let a job in, or raise ``RefusedError`` for what would wait, or be dropped, for ever."""
     closed = rm.conf.get_bool("yarn.acl.enable", False)
     seen = rm.ask(lambda asked: _look(asked, spec, closed=closed))
-    return seen.new.id, admitted(spec, seen, name_of(rm.conf))
+    return admitted(spec, seen, name_of(rm.conf))
 
 
-def admitted(spec: JobSpec, seen: Seen, name: NameOf) -> JobSpec:
-    """The spec as the queue takes it; ``name`` tells what the scheduler calls a node."""
+def admitted(spec: JobSpec, seen: Seen, name: NameOf) -> Admission:
+    """Let a job in by what is seen; ``name`` tells what the scheduler calls a node."""
     queue = _check_queue(spec.queue, seen)
     if spec.node_label is None and queue.default_label:
         spec = msgspec.structs.replace(spec, node_label=queue.default_label)
@@ -62,7 +71,7 @@ def admitted(spec: JobSpec, seen: Seen, name: NameOf) -> JobSpec:
         if spec.placement_of(group) is Placement.APART:
             own = [kind for kind in kinds if kind.group == group]
             _check_apart(group, wanted.count, own, seen.nodes, name)
-    return spec
+    return Admission(id=seen.new.id, spec=spec, note=shortage(spec, queue, seen.nodes))
 
 
 def refusal(told: str, open_queues: Sequence[str]) -> RefusedError:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from ytf.backends.api import Launch
 from ytf.backends.yarn.causes import completion
 from ytf.backends.yarn.home import JobHome
 from ytf.backends.yarn.kinds import resource_of
 from ytf.backends.yarn.ledger import Kind, Ledger
-from ytf.backends.yarn.nodes import NameOf
+from ytf.backends.yarn.nodes import NameOf, log_page
 from ytf.backends.yarn.patience import patiently
 from ytf.backends.yarn.telling import Teller
 from ytf.errors import OutcomeUnknownError, YtfError
@@ -52,7 +52,6 @@ from ytf.master.events import (
     RequestRefused,
 )
 from ytf.master.service import log
-from ytf.specs.job import Placement
 from ytf.specs.names import ContainerId, NodeId, TaskId
 from ytf.specs.status import FinalStatus, JobRecord, JobStatus
 
@@ -198,8 +197,7 @@ class YarnContainers:
         known = self._containers.get(container)
         if known is None:
             return None
-        node, user = f"{self._scheme}://{known.node_http_address}/node", quote(self._user, safe="")
-        return f"{node}/containerlogs/{container}/{user}"
+        return log_page(self._scheme, known.node_http_address, container, self._user)
 
     def progress(self, share: float) -> None:
         """Shown by the ResourceManager from the next beat on."""
@@ -379,8 +377,6 @@ class YarnContainers:
         if excess:
             told = ", ".join(f"{w} {name} (at most {t})" for name, (w, t) in excess.items())
             return f"a task of {kind.group} asks for more than a container may have: {told}"
-        if kind.placement is Placement.APART and not self._nodes:
-            return f"the nodes are not known on which tasks of {kind.group} could be kept apart"
         return ""
 
     def _tell(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 _GONE = re.compile(r"File does not exist: (\S+)")
 _CHANGED = re.compile(r"Resource (\S+) changed on src filesystem")
+_DENIED = re.compile(r'Permission denied: user=([^,\s]+), access=\w+, inode="([^"]+)"')
 _BROKEN = "Download and unpack failed"
 
 _VERIFY = (
@@ -19,25 +20,44 @@ _VERIFY = (
 
 
 def explain(diagnostics: str) -> str | None:
-    """What happened and what to do, if a node says that it could not fetch a layer."""
-    gone, changed = _layer(_GONE, diagnostics), _layer(_CHANGED, diagnostics)
+    """What happened and what to do, if a node says that it could not fetch something."""
+    gone, changed = _GONE.search(diagnostics), _CHANGED.search(diagnostics)
+    denied = _DENIED.search(diagnostics)
     if gone is not None:
-        return (
-            f"The layer {gone} is not in HDFS any more, and a node needs it: "
-            "submit the job again, which stores it anew."
-        )
+        return _gone(gone[1])
     if changed is not None:
-        return f"The layer {changed} was changed after the job was submitted: {_VERIFY}."
+        return _changed(changed[1])
+    if denied is not None:
+        user, path = denied.groups()
+        return (
+            f"{user} may not read {path} in HDFS, which the job brings along: let its owner, or "
+            "that of a directory above it, allow it."
+        )
     if _BROKEN in diagnostics:
         return f"A node could not unpack what the job needs: {_VERIFY}."
     return None
 
 
-def _layer(words: re.Pattern[str], diagnostics: str) -> str | None:
-    for path in words.findall(diagnostics):
-        # Only now: every look at a job passes here, and few jobs end like this.
-        from ytf.packaging.store import Slot
+def _gone(path: str) -> str:
+    if _is_layer(path):
+        return (
+            f"The layer {path} is not in HDFS any more, and a node needs it: "
+            "submit the job again, which stores it anew."
+        )
+    return (
+        f"{path} is not there any more, and the job brings it along (-s, --files): put it back, "
+        "and submit the job again."
+    )
 
-        if Slot.of(PurePosixPath(path).name) is not None:
-            return str(path)
-    return None
+
+def _changed(path: str) -> str:
+    if _is_layer(path):
+        return f"The layer {path} was changed after the job was submitted: {_VERIFY}."
+    return f"{path} was changed after the job was submitted: submit the job again."
+
+
+def _is_layer(path: str) -> bool:
+    # Only now: every look at a job passes here, and few jobs end like this.
+    from ytf.packaging.store import Slot
+
+    return Slot.of(PurePosixPath(path).name) is not None

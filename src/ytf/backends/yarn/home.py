@@ -79,7 +79,7 @@ class YarnHome:
     @classmethod
     def of(cls, files: Files, conf: Configuration, user: str) -> YarnHome:
         """Below the user's home directory, as HDFS names it."""
-        return cls(files, f"{conf.get(_PREFIX, '/user')}/{user}/.ytf")
+        return cls(files, f"{conf.get_trimmed(_PREFIX, '/user')}/{user}/.ytf")
 
     def make_job(self, job: JobId) -> JobHome:
         """The directories of a new job, with an empty staging directory."""

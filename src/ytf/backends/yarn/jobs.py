@@ -29,7 +29,7 @@ class YarnJobs:
     def __init__(self, conf: Configuration | None = None) -> None:
         self._conf = conf or Configuration.load()
         self._rm = ResourceManager(self._conf, current_user(secure=self._conf.secure))
-        url = self._conf.get("fs.defaultFS") or ""
+        url = self._conf.get_trimmed("fs.defaultFS") or ""
         if not url.startswith("hdfs://"):
             raise SettingsError(
                 f"fs.defaultFS is {url or 'not set'}, and jobs on YARN are staged in HDFS",

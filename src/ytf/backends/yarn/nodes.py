@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from urllib.parse import quote
 
 from ytf.hadoop.conf import Configuration
 from ytf.hadoop.yarn.ids import NodeId
@@ -16,6 +17,11 @@ def name_of(conf: Configuration) -> NameOf:
     if conf.get_bool("yarn.scheduler.include-port-in-node-name", False):
         return str
     return lambda node: node.host
+
+
+def log_page(scheme: str, http_address: str, container: str, user: str) -> str:
+    """A node's page of the logs of a container."""
+    return f"{scheme}://{http_address}/node/containerlogs/{container}/{quote(user, safe='')}"
 
 
 def with_label(nodes: Iterable[NodeReport], label: str | None) -> list[NodeReport]:

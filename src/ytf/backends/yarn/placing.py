@@ -67,7 +67,7 @@ def _spread(
         name = hosts[number].name
         found[name] = found.get(name, 0) + 1
         count -= 1
-        if found[name] < _slots(resource, hosts[number].free):
+        if found[name] < slots(resource, hosts[number].free):
             heapq.heapreplace(queue, (load + 1, number))
         else:
             heapq.heappop(queue)
@@ -79,16 +79,16 @@ def _pack(
 ) -> dict[str, int]:
     """Fill hosts that have some of them already, then the ones that take the most."""
     found: dict[str, int] = {}
-    slots = {host.name: _slots(resource, host.free) for host in hosts}
-    for name in sorted(slots, key=lambda name: (held.get(name, 0) > 0, slots[name]), reverse=True):
+    room = {host.name: slots(resource, host.free) for host in hosts}
+    for name in sorted(room, key=lambda name: (held.get(name, 0) > 0, room[name]), reverse=True):
         if not count:
             break
-        found[name] = min(count, slots[name])
+        found[name] = min(count, room[name])
         count -= found[name]
     return found
 
 
-def _slots(resource: Resource, room: Resource) -> int:
+def slots(resource: Resource, room: Resource) -> int:
     """How many times a resource fits."""
     there = room.amounts()
     wanted = {name: amount for name, amount in resource.amounts().items() if amount}

@@ -30,7 +30,8 @@ from ytf.storage.hdfs import HdfsBlobs, HdfsFiles, path_of
 _NODES_S = 5.0
 """How long the list of nodes may take; without it allocation is slower, no more."""
 _NODES_APART_S = 120.0
-"""How long where tasks are to be kept apart: without it they are refused."""
+"""How long where tasks are to be kept apart: they get only what is asked for by name."""
+_LOOK_S = 1.0
 
 
 async def premises(staging: str, environ: Mapping[str, str] = os.environ) -> Premises:
@@ -46,7 +47,7 @@ async def premises(staging: str, environ: Mapping[str, str] = os.environ) -> Pre
     spec, info = staged.spec, staged.info
     kinds = kinds_of(spec)
     if not nodes and any(kind.placement is Placement.APART for kind in kinds):
-        nodes = await cluster_nodes(conf, _NODES_APART_S)
+        nodes = await cluster_nodes(conf, _NODES_APART_S, at_least=1)
     contexts = Contexts(
         user=info.user, secure=conf.secure, credentials=credentials, access=access_of(spec)
     )
@@ -90,15 +91,28 @@ def open_job(home: JobHome) -> StagedJob:
     return staged
 
 
-async def cluster_nodes(conf: Configuration, within_s: float) -> Sequence[NodeReport]:
-    """The nodes that run, or none if the ResourceManager does not tell in time."""
+async def cluster_nodes(
+    conf: Configuration, within_s: float, *, at_least: int = 0
+) -> Sequence[NodeReport]:
+    """The nodes that run, once there are ``at_least`` so many; none if that takes too long.
+
+    Those that come later are told of with the heartbeats.
+    """
     async with ClientProtocol.from_conf(conf, patience=Patience(total_s=within_s)) as rm:
         try:
-            return await asyncio.wait_for(rm.nodes(NodeState.RUNNING), within_s)
+            return await asyncio.wait_for(_nodes(rm, at_least), within_s)
         except (YtfError, asyncio.TimeoutError) as error:
             why = str(error) or f"no answer within {within_s:g} s"
             log(f"the nodes of the cluster are not known, so none is asked for by name: {why}")
             return ()
+
+
+async def _nodes(rm: ClientProtocol, at_least: int) -> Sequence[NodeReport]:
+    while True:
+        found = await rm.nodes(NodeState.RUNNING)
+        if len(found) >= at_least:
+            return found
+        await asyncio.sleep(_LOOK_S)
 
 
 def _secret(credentials: Credentials) -> bytes:

@@ -117,7 +117,7 @@ def proxy_addresses(conf: Configuration) -> Sequence[Address]:
 
     As ``WebAppUtils.getProxyHostsAndPortsForAmFilter`` does.
     """
-    own = conf.get("yarn.web-proxy.address")
+    own = conf.get_trimmed("yarn.web-proxy.address")
     if own:
         return [parse_address(own, 9099)]
     return rm_addresses(conf, RmService.WEB_TLS if is_tls(conf) else RmService.WEB)
@@ -125,7 +125,7 @@ def proxy_addresses(conf: Configuration) -> Sequence[Address]:
 
 def is_tls(conf: Configuration) -> bool:
     """Whether YARN's pages, the nodes' too, are reached by https alone."""
-    return conf.get("yarn.http.policy") == "HTTPS_ONLY"
+    return conf.get_trimmed("yarn.http.policy") == "HTTPS_ONLY"
 
 
 def proxy_user(request: Request) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ytf.backends.yarn.wording import in_words
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
 from ytf.hadoop.yarn.records import FinalStatus as YarnFinalStatus
@@ -19,6 +21,9 @@ from ytf.specs.status import (
 TYPE = "YTF"
 """What our applications are to YARN."""
 
+_ALL_RUN = 0.5
+"""The progress of a job whose programs all run: see ``Roster.progress``."""
+_TOO_EARLY = "the job ended before it could start"
 _FINAL = {
     YarnFinalStatus.SUCCEEDED: JobState.SUCCEEDED,
     YarnFinalStatus.KILLED: JobState.KILLED,
@@ -40,19 +45,26 @@ def is_between_masters(report: ApplicationReport) -> bool:
 
 
 def state_of(report: ApplicationReport) -> JobState:
-    """How far a job is, as far as YARN can tell."""
+    """How far a job is, as far as YARN can tell.
+
+    It knows how far a master says to be, and forgets that with the master.
+    """
     if report.state is ApplicationState.FINISHED:
         return _FINAL.get(report.final_status, JobState.FAILED)
     if report.state is ApplicationState.FAILED:
         return JobState.FAILED
     if report.state is ApplicationState.KILLED:
         return JobState.KILLED
-    running = report.state is ApplicationState.RUNNING
-    return JobState.RUNNING if running else JobState.SUBMITTED
+    if is_between_masters(report):
+        return JobState.RUNNING
+    if report.state is not ApplicationState.RUNNING:
+        return JobState.SUBMITTED
+    is_first = report.attempt is None or report.attempt.number == 1
+    return JobState.STARTING if is_first and report.progress < _ALL_RUN else JobState.RUNNING
 
 
 def status_of(report: ApplicationReport, spec: JobSpec | None, waiting: str = "") -> JobStatus:
-    """A job's status without its master; the tasks as they were asked for, if that is known.
+    """The status of a job that never had a master; its tasks as they were asked for, if known.
 
     ``waiting`` is why it has none yet.
     """
@@ -69,14 +81,34 @@ def status_of(report: ApplicationReport, spec: JobSpec | None, waiting: str = ""
         started=_seconds(report.started_ms),
         finished=_seconds(report.finished_ms),
         tracking_url=tracking_url(report),
-        tasks=tasks_of(spec, TaskState.LOST if state.is_final else TaskState.PENDING),
+        tasks=tasks_of(spec, TaskState.KILLED, _TOO_EARLY)
+        if state.is_final
+        else tasks_of(spec, TaskState.PENDING),
     )
 
 
-def tasks_of(spec: JobSpec | None, state: TaskState) -> tuple[TaskStatus, ...]:
+def as_yarn_has_it(status: JobStatus, report: ApplicationReport) -> JobStatus:
+    """A status with what YARN knows better than a master: the same that a list of jobs says.
+
+    Jobs are moved between queues, wait before they have a master and end a
+    little after it; and people get to its page through a proxy.
+    """
+    finished = status.finished
+    if status.state.is_final and report.state.ended:
+        finished = _seconds(report.finished_ms) or finished
+    return msgspec.structs.replace(
+        status,
+        queue=report.queue,
+        started=_seconds(report.started_ms) or status.started,
+        finished=finished,
+        tracking_url=tracking_url(report),
+    )
+
+
+def tasks_of(spec: JobSpec | None, state: TaskState, why: str = "") -> tuple[TaskStatus, ...]:
     """The tasks as they were asked for, of which nothing else is known."""
     return tuple(
-        TaskStatus(group=group_of(task), index=index_of(task), state=state, attempt=1)
+        TaskStatus(group=group_of(task), index=index_of(task), state=state, attempt=1, reason=why)
         for task in ([] if spec is None else spec.tasks())
     )
 

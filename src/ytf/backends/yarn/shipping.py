@@ -26,7 +26,7 @@ from ytf.packaging import installation
 from ytf.packaging.archives import SUFFIX, pack
 from ytf.packaging.cache import LayerCache
 from ytf.packaging.launching import Places, module_script, starter_script
-from ytf.packaging.layers import Layer, LayerKind, content
+from ytf.packaging.layers import Going, Layer, LayerKind, content, unstopped
 from ytf.packaging.shipping import MANIFEST, Shipment, ShippedEnvironment, ShippedRuntime
 from ytf.packaging.store import LayerStore, StoredLayer
 from ytf.packaging.store import Visibility as LayerVisibility
@@ -63,8 +63,12 @@ def ship(
     owner: str,
     plan: Plan,
     tell: Tell,
+    going: Going = unstopped,
 ) -> Shipped:
-    """Have all layers in the layer store, and all else in the job's staging directory."""
+    """Have all layers in the layer store, and all else in the job's staging directory.
+
+    What ``going`` raises ends it half-way, as far as it is done on this machine.
+    """
     for upload in plan.uploads:
         check_name(upload.name)
     shipment = Shipment(cache)
@@ -92,6 +96,7 @@ def ship(
                 conf,
                 number,
                 upload,
+                going,
                 is_first=sources.index(upload.source) == number,
             )
             for number, upload in enumerate(plan.uploads)
@@ -166,7 +171,13 @@ def check_name(name: str) -> None:
 
 
 def _upload(
-    job_home: JobHome, conf: Configuration, number: int, upload: Upload, *, is_first: bool
+    job_home: JobHome,
+    conf: Configuration,
+    number: int,
+    upload: Upload,
+    going: Going,
+    *,
+    is_first: bool,
 ) -> LocalFile:
     """A file as it is, a directory as an archive that nodes unpack under its name.
 
@@ -178,7 +189,7 @@ def _upload(
     if not source.is_dir():
         return _stage(job_home, f"files/{number}/{source.name}", _pieces(source))
     with tempfile.TemporaryDirectory(prefix="ytf-") as folder:
-        made = pack(list(walk(os.fspath(source))), Path(folder, f"files{SUFFIX}"))
+        made = pack(list(walk(os.fspath(source))), Path(folder, f"files{SUFFIX}"), going)
         return _stage(
             job_home, f"files/{number}/{made.path.name}", _pieces(made.path), FileType.ARCHIVE
         )

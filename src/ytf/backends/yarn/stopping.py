@@ -1,4 +1,4 @@
-"""Files that can be told to stop: who gives up need not wait for what is being uploaded."""
+"""Work that can be told to stop: who gives up waits neither for packing nor for uploads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from ytf.storage.files import Files, FileStatus
 
 class StoppedError(Exception):
     """Nobody wants the rest of this. It ends a thread that nobody listens to any more."""
+
+
+def going(stopped: threading.Event) -> None:
+    """Go on, or raise :class:`StoppedError`."""
+    if stopped.is_set():
+        raise StoppedError
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,7 @@ class StoppableFiles:
         self._going().rename(source, target)
 
     def _going(self) -> Files:
-        if self.stopped.is_set():
-            raise StoppedError
+        going(self.stopped)
         return self.files
 
     def _each(self, pieces: Iterable[bytes]) -> Iterator[bytes]:

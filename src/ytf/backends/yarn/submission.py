@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,7 +23,7 @@ from ytf.backends.yarn.kinds import access_of, resource_of
 from ytf.backends.yarn.measuring import check_lengths
 from ytf.backends.yarn.reports import TYPE
 from ytf.backends.yarn.shipping import Shipped, ship
-from ytf.backends.yarn.stopping import StoppableFiles
+from ytf.backends.yarn.stopping import StoppableFiles, going
 from ytf.backends.yarn.submitter import Submitter
 from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError, YtfError
 from ytf.hadoop.rpc.errors import AccessDeniedError, ApplicationNotFoundError
@@ -41,7 +42,7 @@ _ACCEPT_S = 60.0
 _KILL_S = 15.0
 _LOOK_S = 0.02
 _STOP_S = 1.0
-"""Within which an upload stops; only what makes no use of HDFS takes longer."""
+"""Within which packing and uploads stop, unless HDFS does not answer."""
 _TAKEN = (ApplicationState.ACCEPTED, ApplicationState.RUNNING, ApplicationState.FINISHED)
 
 
@@ -54,7 +55,10 @@ def submit(
     staging directory; ``tell`` hears of what could not be undone.
     """
     check_lengths(_contexts(rm, plan), plan.spec, StarterBaggage(script="", files={}))
-    new, spec = admit(rm, plan.spec)
+    admission = admit(rm, plan.spec)
+    new, spec = admission.id, admission.spec
+    if admission.note:
+        tell(admission.note)
     plan = msgspec.structs.replace(plan, spec=spec)
     job = JobId(str(new))
     job_home = home.job(job)
@@ -93,15 +97,16 @@ def _or_told(tell: Tell, text: str) -> Iterator[None]:
 
 
 def _shipped(rm: ResourceManager, home: YarnHome, job: JobId, plan: Plan, tell: Tell) -> Shipped:
-    """Bring everything to HDFS, and say whose it is; who is interrupted waits for no upload."""
+    """Bring everything to HDFS, and say whose it is; who is interrupted waits for none of it."""
     stopped, ended = threading.Event(), threading.Event()
     home = YarnHome(StoppableFiles(home.files, stopped), home.root)
     job_home = home.job(job)
-    cache = LayerCache.own()
+    go_on = partial(going, stopped)
+    cache = LayerCache.own(go_on)
 
     def shipping() -> Shipped:
         try:
-            return ship(home, job_home, cache, rm.conf, rm.user, plan, tell)
+            return ship(home, job_home, cache, rm.conf, rm.user, plan, tell, go_on)
         finally:
             ended.set()
 
@@ -115,7 +120,7 @@ def _shipped(rm: ResourceManager, home: YarnHome, job: JobId, plan: Plan, tell: 
         except BaseException:
             stopped.set()
             if not ended.wait(_STOP_S):
-                tell("stopping once the layer at hand is packed (interrupt to leave now)")
+                tell("stopping once HDFS has answered (interrupt to leave now)")
             raise
 
 

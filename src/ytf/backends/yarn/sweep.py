@@ -25,6 +25,7 @@ from ytf.backends.api import Removed, Tell, silent
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.burial import record_end
 from ytf.backends.yarn.home import JobHome, UnreadableJobError, YarnHome
+from ytf.backends.yarn.pages import LogPages
 from ytf.backends.yarn.reports import TYPE, status_of, tasks_of
 from ytf.backends.yarn.submitter import Submitter
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
@@ -122,7 +123,8 @@ class Sweep:
             return False
         spec = home.spec()
         if not self.dryrun:
-            record_end(home, status_of(report, spec), spec)
+            pages = LogPages(self.rm, report.user)
+            record_end(home, status_of(report, spec), spec, pages)
         return True
 
     def _is_abandoned(self, home: JobHome, age_ms: int) -> bool:

@@ -44,10 +44,12 @@ class Uploading:
         """Sum up, if anything went."""
         if self._sizes:
             took = time.monotonic() - self._began
+            count = len(self._sizes)
+            layers = "1 layer" if count == 1 else f"{count} layers"
             total = _amount(sum(self._sizes.values()))
             self._tell(
-                f"uploaded {len(self._sizes)} layers, {total}, in {took:.0f} s; the next job that "
-                "uses them finds them there"
+                f"uploaded {layers}, {total}, in {took:.0f} s;"
+                " the next job that needs the same uploads nothing"
             )
 
 

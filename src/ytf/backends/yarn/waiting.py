@@ -1,4 +1,4 @@
-"""Why a job has no master yet: the ResourceManager's words turned into a sentence.
+"""Why a job has no master (yet, or any more): the ResourceManager's words as a sentence.
 
 The CapacityScheduler says a great deal (``CSAMContainerLaunchDiagnosticsConstants``),
 other schedulers little. What is said only of jobs that are on their way, as
@@ -46,6 +46,24 @@ def why_waiting(report: ApplicationReport, master: Resource | None, nodes: Nodes
         return _room(report, amounts, master, nodes())
     words = said.removeprefix(_NOT_ACTIVATED).partition("Details :")[0].strip()
     return f"Waiting for its master, says YARN: {words or said}"
+
+
+def why_silent(report: ApplicationReport, heard: str, waiting: str) -> str:
+    """That the master of a job that goes on does not answer, and what YARN makes of it.
+
+    ``heard`` is what came of asking it, ``waiting`` why there is no other yet.
+    """
+    number = 1 if report.attempt is None else report.attempt.number
+    text = f"Master attempt {number} does not answer right now"
+    if report.state is ApplicationState.RUNNING:
+        return (
+            f"{text}: {heard or 'it did not say why'}. YARN starts another once it finds this one"
+            " dead, which takes minutes if its node is lost."
+        )
+    if number > 1:
+        what = waiting or "It is on its way."
+        return f"{text}: it has not begun yet, and attempt {number - 1} has ended. {what}"
+    return f"{text}: the ResourceManager has not heard of it since it was started again itself."
 
 
 def _limit(report: ApplicationReport, amounts: dict[str, Resource], *, is_user: bool) -> str:

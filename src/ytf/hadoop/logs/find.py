@@ -68,7 +68,7 @@ def find_aggregated(
 
 def _root(conf: Configuration) -> str:
     # A URL is possible, too: the tree is then of that file system.
-    root = conf.get("yarn.nodemanager.remote-app-log-dir") or "/tmp/logs"
+    root = conf.get_trimmed("yarn.nodemanager.remote-app-log-dir") or "/tmp/logs"
     return re.sub(r"^[a-z0-9]+://[^/]*", "", root).rstrip("/")
 
 
@@ -80,8 +80,8 @@ def _directories(
         raise NotFoundError(f"{application!r} is not the id of a YARN application")
     bucket = int(found[1]) % _BUCKETS
     home = f"{_root(conf)}/{user}"
-    plain = conf.get("yarn.nodemanager.remote-app-log-dir-suffix") or "logs"
-    suffix = conf.get(f"yarn.log-aggregation.{controller}.remote-app-log-dir-suffix")
+    plain = conf.get_trimmed("yarn.nodemanager.remote-app-log-dir-suffix") or "logs"
+    suffix = conf.get_trimmed(f"yarn.log-aggregation.{controller}.remote-app-log-dir-suffix")
     suffix = suffix or f"{plain}-{controller.lower()}"
     yield f"{home}/bucket-{suffix}/{bucket:04d}/{application}"  # 3.3 and later
     yield f"{home}/{suffix}/{application}"  # 3.1 and 3.2, with a controller named

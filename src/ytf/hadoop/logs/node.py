@@ -163,9 +163,15 @@ def _opened(node: str, path: str, timeout_s: float, accept: str) -> Iterator[HTT
             raise _said_no(exc, node, path) from exc
     except (OSError, HTTPException) as exc:
         raise UnreachableError(
-            f"the NodeManager at {node} does not answer: {exc}",
+            f"the NodeManager at {node} does not answer: {_why(exc)}",
             hint="its node may be lost; what it aggregated can be read after the job's end",
         ) from exc
+
+
+def _why(exc: OSError | HTTPException) -> object:
+    """What the system said, without the wrapping."""
+    inner = exc.reason if isinstance(exc, urllib.error.URLError) else exc
+    return getattr(inner, "strerror", None) or inner
 
 
 def _said_no(exc: urllib.error.HTTPError, node: str, path: str) -> YtfError:

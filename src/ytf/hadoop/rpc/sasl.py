@@ -15,18 +15,14 @@ Mirrors ``SaslRpcClient``. A server that wants no proof says SUCCESS at once.
 
 from __future__ import annotations
 
-import base64
-import secrets
 from typing import Protocol
 
 import msgspec
 
 from ytf.hadoop.proto.rpc_pb2 import SaslAuth, SaslMessage
 from ytf.hadoop.proto.wire import MalformedError, text
-from ytf.hadoop.rpc import digest
 from ytf.hadoop.rpc.errors import AuthenticationError
 from ytf.hadoop.security.login import Login
-from ytf.hadoop.security.tokens import Token
 
 SUCCESS, NEGOTIATE, INITIATE, CHALLENGE, RESPONSE, WRAP = range(6)
 
@@ -63,49 +59,6 @@ class Mechanism(Protocol):
         ...
 
 
-class DigestMechanism:
-    """TOKEN: DIGEST-MD5 with a token's identifier and password."""
-
-    def __init__(self, token: Token, protocol: str, server_id: str, cnonce: str) -> None:
-        self._user = base64.b64encode(token.identifier).decode()
-        self._password = base64.b64encode(token.password).decode()
-        self._uri = f"{protocol}/{server_id}"
-        self._cnonce = cnonce
-        self._agreed: tuple[digest.Exchange, str, int] | None = None
-
-    def initiate(self, challenge: bytes) -> bytes:
-        """Answer the challenge that came with the offer."""
-        asked = digest.parse_challenge(challenge)
-        qop, cipher = digest.choose(asked)
-        exchange = digest.Exchange(
-            user=self._user,
-            password=self._password,
-            realm=asked.realm,
-            nonce=asked.nonce,
-            cnonce=self._cnonce,
-            uri=self._uri,
-            qop=qop,
-        )
-        self._agreed = (exchange, cipher, asked.max_buffer)
-        return digest.format_response(exchange, cipher)
-
-    def respond(self, challenge: bytes) -> bytes:
-        """There is no second challenge in DIGEST-MD5."""
-        raise MalformedError("a second DIGEST-MD5 challenge")
-
-    def finish(self, proof: bytes) -> Layer | None:
-        """The server must know the token's password too."""
-        if self._agreed is None:
-            raise MalformedError("success before the proof")
-        exchange, cipher, max_buffer = self._agreed
-        if digest.parse_directives(proof).get("rspauth") != exchange.rspauth():
-            raise AuthenticationError(
-                "the server could not prove that it knows the token's password: "
-                "it is not who it claims to be"
-            )
-        return digest.client_layer(exchange, cipher, max_buffer)
-
-
 class Step(msgspec.Struct, frozen=True):
     """What to do next: send ``reply`` if there is one; ``done`` says it is over."""
 
@@ -120,7 +73,7 @@ class Negotiation:
         self.method = "SIMPLE"
         self.layer: Layer | None = None
         self._login = login
-        self._cnonce = cnonce or secrets.token_urlsafe(24)
+        self._cnonce = cnonce
         self._mechanism: Mechanism | None = None
         self._rounds = 0
 
@@ -161,6 +114,9 @@ class Negotiation:
             method, mechanism = text(auth.method), text(auth.mechanism)
             token = self._login.token
             if method == "TOKEN" and mechanism == "DIGEST-MD5" and token is not None:
+                # Clients where names are believed never need it.
+                from ytf.hadoop.rpc.digest_mechanism import DigestMechanism
+
                 names = text(auth.protocol), text(auth.server_id)
                 self.method = method
                 self._mechanism = DigestMechanism(token, *names, self._cnonce)

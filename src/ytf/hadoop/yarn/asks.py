@@ -9,8 +9,6 @@ from ytf.hadoop.yarn.ids import ContainerId
 from ytf.hadoop.yarn.resources import Resource
 
 ANYWHERE = "*"
-_ALLOCATION_TAG = 2
-_SELF_NAMESPACE = "self"
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,40 +43,6 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         return message
 
 
-class SpreadAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """Containers of which no two with the same ``tag`` share a node (or rack).
-
-    A cluster takes it only if ``yarn.resourcemanager.placement-constraints.handler``
-    is on; otherwise the whole heartbeat is refused.
-    """
-
-    priority: int
-    resource: Resource
-    count: int
-    tag: str
-    scope: str = "node"
-    allocation_request_id: int = 0
-
-    def to_message(self) -> records_pb2.SchedulingRequest:
-        """As it travels: at most none of its kind beside it."""
-        target = records_pb2.PlacementTarget(
-            type=_ALLOCATION_TAG, key=_SELF_NAMESPACE, values=[self.tag]
-        )
-        apart = records_pb2.SimpleConstraint(
-            scope=self.scope, targets=[target], min_cardinality=0, max_cardinality=0
-        )
-        return records_pb2.SchedulingRequest(
-            allocation_request_id=self.allocation_request_id,
-            priority=records_pb2.Priority(priority=self.priority),
-            execution_type=records_pb2.ExecutionTypeRequest(execution_type=1, enforce=True),
-            allocation_tags=[self.tag],
-            sizing=records_pb2.ResourceSizing(
-                num_allocations=self.count, resource=self.resource.to_message()
-            ),
-            constraint=records_pb2.PlacementConstraint(simple=apart),
-        )
-
-
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """What one heartbeat carries: only what has changed since the last one.
 
@@ -86,18 +50,15 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     asks: tuple[Ask, ...] = ()
-    spread_asks: tuple[SpreadAsk, ...] = ()
     releases: tuple[ContainerId, ...] = ()
     blacklist_additions: tuple[str, ...] = ()
     blacklist_removals: tuple[str, ...] = ()
     progress: float = 0.0
-    tracking_url: str | None = None
 
     def to_message(self, response_id: int) -> master_pb2.AllocateRequest:
         """As it travels."""
         message = master_pb2.AllocateRequest(
             asks=[ask.to_message() for ask in self.asks],
-            scheduling_requests=[ask.to_message() for ask in self.spread_asks],
             releases=[container.to_message() for container in self.releases],
             response_id=response_id,
             progress=self.progress,
@@ -105,6 +66,4 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
         if self.blacklist_additions or self.blacklist_removals:
             message.blacklist.additions.extend(self.blacklist_additions)
             message.blacklist.removals.extend(self.blacklist_removals)
-        if self.tracking_url is not None:
-            message.tracking_url = self.tracking_url
         return message

@@ -26,27 +26,3 @@ class ExitStatus(IntEnum):
     KILLED_BY_CONTAINER_SCHEDULER = -108
     """An opportunistic container that had to make room."""
     KILLED_FOR_EXCESS_LOGS = -109
-
-
-_MEANINGS = {
-    ExitStatus.INVALID: "still running",
-    ExitStatus.ABORTED: "released, lost with its node, or never started",
-    ExitStatus.DISKS_FAILED: "the node's disks failed",
-    ExitStatus.PREEMPTED: "preempted by the scheduler",
-    ExitStatus.KILLED_EXCEEDED_VMEM: "used more virtual memory than allowed",
-    ExitStatus.KILLED_EXCEEDED_PMEM: "used more memory than it had asked for",
-    ExitStatus.KILLED_BY_APPMASTER: "stopped by its master",
-    ExitStatus.KILLED_BY_RESOURCEMANAGER: "killed by the ResourceManager",
-    ExitStatus.KILLED_AFTER_APP_COMPLETION: "killed after its application ended",
-    ExitStatus.KILLED_BY_CONTAINER_SCHEDULER: "made room for a guaranteed container",
-    ExitStatus.KILLED_FOR_EXCESS_LOGS: "wrote more logs than allowed",
-}
-
-
-def describe_exit(status: int) -> str:
-    """An exit status in words."""
-    if status in _MEANINGS:
-        return _MEANINGS[ExitStatus(status)]
-    if 128 < status <= 128 + 64:
-        return f"ended by signal {status - 128}"
-    return f"exited with {status}"

@@ -15,11 +15,12 @@ from types import TracebackType
 from typing import Any, final
 
 from ytf.errors import RefusedError, SettingsError
-from ytf.testing.hadoop import files, furnishing, probes, sharing
+from ytf.testing.hadoop import failover, files, furnishing, probes, sharing
 from ytf.testing.hadoop.artifacts import Progress, alone, fetch
-from ytf.testing.hadoop.daemons import NODE_MANAGER, Daemon
+from ytf.testing.hadoop.daemons import NAME_NODE, NODE_MANAGER, RESOURCE_MANAGER, Daemon, Kind
 from ytf.testing.hadoop.errors import ClusterError
 from ytf.testing.hadoop.fleet import Fleet
+from ytf.testing.hadoop.hdfs_site import hdfs_url
 from ytf.testing.hadoop.java import find_java
 from ytf.testing.hadoop.jvm import Jvm
 from ytf.testing.hadoop.layout import Layout
@@ -42,6 +43,8 @@ class DaemonStatus:
     kind: str
     state: str
     """``RUNNING`` or ``DEAD``."""
+    role: str | None
+    """``ACTIVE`` or ``STANDBY``, for one of a pair that says so."""
     pid: int | None
     ports: Mapping[str, int]
     web_url: str | None
@@ -55,8 +58,8 @@ def _silent(text: str) -> None:
 class Cluster:
     """A real Hadoop below one directory; a context manager that starts and stops it.
 
-    Daemons are known by name: ``nn``, ``dn``, ``rm``, ``rm2``, ``nm1``, ``nm2``
-    …, ``zk``. They outlive this process unless they are stopped, or ``tied`` to
+    Daemons are known by name: ``nn``, ``nn2``, ``dn``, ``rm``, ``rm2``, ``nm1``,
+    ``nm2`` …, ``zk``. They outlive this process unless they are stopped, or ``tied`` to
     it: then they end with it even if it is killed. With ``share_classes`` the
     first start takes longer, so that all later ones are quicker. Every method that waits has
     a deadline, and ends early with a daemon's last log lines if it has died
@@ -131,8 +134,8 @@ class Cluster:
 
     @property
     def hdfs_url(self) -> str:
-        """``hdfs://host:port`` of the NameNode."""
-        return f"hdfs://{self.daemons['nn'].address('rpc')}"
+        """``hdfs://host:port`` of the NameNode; of two, ``hdfs://`` and their nameservice."""
+        return hdfs_url(self.options, self.daemons)
 
     def status(self) -> list[DaemonStatus]:
         """Every daemon as it is now."""
@@ -142,6 +145,7 @@ class Cluster:
                 name=daemon.name,
                 kind=daemon.kind.title,
                 state="DEAD" if pids[daemon.name] is None else "RUNNING",
+                role=self._fleet.role(daemon) if self.options.ha else None,
                 pid=pids[daemon.name],
                 ports=daemon.ports,
                 web_url=daemon.web_url,
@@ -201,10 +205,25 @@ class Cluster:
         self._fleet.end([self._fleet.daemon(name).name])
 
     def restart(self, name: str, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start a daemon again, ended first if it runs; returns when it serves."""
+        """Start a daemon again, ended first if it runs; returns when it serves.
+
+        A NameNode of two stands by if the other one is active.
+        """
         self.stop_daemon(name)
         self._fleet.spawn(name, self._jvm())
+        if self.options.ha and self.daemons[name].kind is NAME_NODE:
+            failover.ensure_active(self._fleet, name, timeout_s)
         self.wait_until_serving(name, timeout_s)
+
+    def fail_over_hdfs(self, timeout_s: float = START_TIMEOUT_S) -> str:
+        """Make the other NameNode the active one; its name, once HDFS can be written again.
+
+        Whether the active one lives, hangs or is dead: see ``failover.fail_over``.
+        ResourceManagers do that by themselves.
+        """
+        failover.fail_over(self._fleet)
+        self.wait_for_hdfs(timeout_s)
+        return self.active_nn().name
 
     def add_node(self, timeout_s: float = START_TIMEOUT_S) -> str:
         """Start one more NodeManager and return its name once it runs in the cluster."""
@@ -224,10 +243,11 @@ class Cluster:
 
     def active_rm(self) -> Daemon:
         """The ResourceManager that serves; raises ``ClusterError`` if none does."""
-        rm = self._fleet.active_rm()
-        if rm is None:
-            raise ClusterError("no ResourceManager is active")
-        return rm
+        return self._active(RESOURCE_MANAGER)
+
+    def active_nn(self) -> Daemon:
+        """The NameNode that serves; raises ``ClusterError`` if none does."""
+        return self._active(NAME_NODE)
 
     def rm_rest(self, path: str, method: str = "GET", body: object = None) -> Any:
         """Ask the active ResourceManager's REST: ``rm_rest("/apps")`` is ``/ws/v1/cluster/apps``.
@@ -248,7 +268,7 @@ class Cluster:
 
     def wait_for_hdfs(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Return when HDFS can be written."""
-        self._fleet.wait(lambda: self._fleet.serves("nn"), "HDFS to be writable", timeout_s)
+        self._fleet.wait(self._fleet.hdfs_is_writable, "HDFS to be writable", timeout_s)
 
     def wait_until_serving(self, name: str, timeout_s: float = START_TIMEOUT_S) -> None:
         """Return when a daemon does what it is for: a node runs, a ResourceManager answers."""
@@ -276,6 +296,12 @@ class Cluster:
         if self._opened is None:
             self._opened = Fleet(self.layout, Record.read(self.layout.record))
         return self._opened
+
+    def _active(self, kind: Kind) -> Daemon:
+        found = self._fleet.active(kind)
+        if found is None:
+            raise ClusterError(f"no {kind.title} is active")
+        return found
 
     def _jvm(self) -> Jvm:
         options = self.options if self._opened else self._wanted or ClusterOptions()
@@ -362,19 +388,25 @@ class Cluster:
 
         names = list(self.daemons)
         self._progress(f"starting {len(names)} daemons of Hadoop {self.options.version} ...")
-        # Everyone but the NameNode waits for the others by itself.
+        name_nodes = [each.name for each in fleet.of_kind(NAME_NODE)]
+        # Everyone but a NameNode waits for the others by itself.
         for name in names:
-            if name != "nn":
+            if name not in name_nodes:
                 fleet.spawn(name, jvm)
         if new:
             fleet.format(jvm)
-        fleet.spawn("nn", jvm)
+        for name in name_nodes:
+            fleet.spawn(name, jvm)
         if "zk" in names:
             self.wait_until_serving("zk", left())
             self._progress("ZooKeeper is up")
+        if self.options.ha:
+            failover.ensure_active(fleet, "nn", left())
         self.wait_for_hdfs(left())
         if new:
-            furnishing.make_hdfs_directories(self.daemons["nn"])
+            furnishing.make_hdfs_directories(self.active_nn())
+        for name in name_nodes:
+            self.wait_until_serving(name, left())
         self._progress("HDFS is up")
         self.wait_for_nodes(self.options.nodes, left())
         if new and self.options.labels:

@@ -35,7 +35,7 @@ ZOOKEEPER = Kind("ZooKeeper", "org.apache.zookeeper.server.ZooKeeperServerMain",
 
 @dataclass(frozen=True)
 class Daemon:
-    """One daemon of a cluster and its name: ``nn``, ``dn``, ``rm``, ``rm2``, ``nm1``, ``zk``."""
+    """One daemon of a cluster and its name: ``nn``, ``nn2``, ``dn``, ``rm``, ``nm1``, ``zk`` …"""
 
     name: str
     kind: Kind
@@ -54,7 +54,11 @@ class Daemon:
 def kinds(options: ClusterOptions) -> dict[str, Kind]:
     """Every daemon's name and kind, in the order in which they are started."""
     found = {"zk": ZOOKEEPER} if options.has_zookeeper else {}
-    found |= {"nn": NAME_NODE, "dn": DATA_NODE, "rm": RESOURCE_MANAGER}
-    if options.ha:
-        found["rm2"] = RESOURCE_MANAGER
+    found |= dict.fromkeys(_numbered("nn", options), NAME_NODE)
+    found["dn"] = DATA_NODE
+    found |= dict.fromkeys(_numbered("rm", options), RESOURCE_MANAGER)
     return found | dict.fromkeys(options.node_names, NODE_MANAGER)
+
+
+def _numbered(name: str, options: ClusterOptions) -> tuple[str, ...]:
+    return (name, f"{name}2") if options.ha else (name,)

@@ -16,7 +16,7 @@ def make(layout: Layout, record: Record) -> None:
         # The logs of one that could not be started.
         shutil.rmtree(layout.root)
     layout.root.mkdir(mode=0o700)
-    for directory in (layout.logs, layout.data("tmp"), layout.data("labels")):
+    for directory in (layout.logs, layout.shared_edits, layout.data("tmp"), layout.data("labels")):
         directory.mkdir(parents=True)
     write_conf(layout, record, None)
     for daemon in record.daemons.values():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from ytf.testing.hadoop import probes, processes
 from ytf.testing.hadoop.daemons import (
     DATA_NODE,
+    NAME_NODE,
     NODE_MANAGER,
     RESOURCE_MANAGER,
     ZOOKEEPER,
@@ -22,6 +23,7 @@ from ytf.testing.hadoop.jvm import Jvm
 from ytf.testing.hadoop.layout import Layout
 from ytf.testing.hadoop.record import Record
 
+ACTIVE, STANDBY = "ACTIVE", "STANDBY"
 GRACE_S = 10.0
 _POLL_S = 0.1
 _LAST_LINES = 15
@@ -66,7 +68,7 @@ class Fleet:
         self._resting.discard(name)
 
     def format(self, jvm: Jvm) -> None:
-        """Make the NameNode's empty file system."""
+        """Make an empty file system, and let a second NameNode begin with the same."""
         command = jvm.command(
             self.layout.conf("nn"), self.daemon("nn").kind.main_class, "-format", "-nonInteractive"
         )
@@ -82,8 +84,13 @@ class Fleet:
             )
         if done.returncode != 0:
             raise self.failure("nn", f"could not format HDFS (exit code {done.returncode})")
+        for other in self.of_kind(NAME_NODE)[1:]:
+            # What -bootstrapStandby would fetch from the first, once that runs.
+            shutil.copytree(
+                self.layout.data("nn"), self.layout.data(other.name), dirs_exist_ok=True
+            )
 
-    def kill(self, name: str, number: signal.Signals) -> None:
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal; returns when the daemon is over, if the signal is a deadly one."""
         pid = self.pid(name)
         if pid is None:
@@ -140,16 +147,24 @@ class Fleet:
             hint=f"all of it is in {self.layout.log(name)}",
         )
 
-    def active_rm(self) -> Daemon | None:
-        """The ResourceManager that serves."""
-        for rm in self.of_kind(RESOURCE_MANAGER):
-            if self.pid(rm.name) is not None and holds(partial(probes.is_active, rm)):
-                return rm
-        return None
+    def role(self, daemon: Daemon) -> str | None:
+        """``ACTIVE`` or ``STANDBY``; None for what has none, or does not answer or know yet."""
+        if daemon.kind not in (NAME_NODE, RESOURCE_MANAGER) or self.pid(daemon.name) is None:
+            return None
+        try:
+            said = probes.role(daemon)
+        except probes.UNREACHABLE:
+            return None
+        return said if said in (ACTIVE, STANDBY) else None
+
+    def active(self, kind: Kind) -> Daemon | None:
+        """The ResourceManager or NameNode that serves."""
+        found = (each for each in self.of_kind(kind) if self.role(each) == ACTIVE)
+        return next(found, None)
 
     def running_nodes(self) -> list[str]:
         """The ids of the nodes that run, as YARN names them; none without a ResourceManager."""
-        rm = self.active_rm()
+        rm = self.active(RESOURCE_MANAGER)
         return list(probes.running_nodes(rm)) if rm is not None else []
 
     def serves(self, name: str) -> bool:
@@ -161,13 +176,24 @@ class Fleet:
             return self._is_registered(daemon)
         if daemon.kind is RESOURCE_MANAGER:
             return probes.get_json(daemon, "/ws/v1/cluster/info") is not None
-        if daemon.kind is DATA_NODE and not probes.is_registered(daemon):
-            return False
-        return probes.hdfs_is_writable(self.daemon("nn"))
+        if daemon.kind is DATA_NODE:
+            return self._is_known(daemon) and self.hdfs_is_writable()
+        role = self.role(daemon)
+        return role == STANDBY or (role == ACTIVE and self.hdfs_is_writable())
+
+    def hdfs_is_writable(self) -> bool:
+        """Whether there is an active NameNode with a DataNode, out of safe mode."""
+        name_node = self.active(NAME_NODE)
+        return name_node is not None and probes.hdfs_is_writable(name_node)
+
+    def _is_known(self, data_node: Daemon) -> bool:
+        """Whether every NameNode that runs has heard of this very process of a DataNode."""
+        running = [each for each in self.of_kind(NAME_NODE) if self.pid(each.name) is not None]
+        return {each.ports["rpc"] for each in running} <= probes.registrations(data_node)
 
     def _is_registered(self, node: Daemon) -> bool:
         """Whether the ResourceManager has heard of this very process of a NodeManager."""
-        rm = self.active_rm()
+        rm = self.active(RESOURCE_MANAGER)
         if rm is None:
             return False
         started = self.layout.pid(node.name).stat().st_mtime

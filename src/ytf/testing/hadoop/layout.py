@@ -31,6 +31,11 @@ class Layout:
         return self.root / "data" / daemon
 
     @property
+    def shared_edits(self) -> Path:
+        """Where two NameNodes write what happens to HDFS, for the other to read."""
+        return self.data("edits")
+
+    @property
     def logs(self) -> Path:
         """Every daemon's log."""
         return self.root / "logs"

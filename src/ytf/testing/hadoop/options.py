@@ -45,7 +45,8 @@ class ClusterOptions:
     """NodeManager → its node label: ``{"nm2": "gpu"}``."""
     zookeeper: bool = False
     ha: bool = False
-    """Two ResourceManagers with automatic failover; brings ZooKeeper along."""
+    """Two ResourceManagers, which see to their failover with the ZooKeeper that comes along, and
+    two NameNodes."""
     heap_mb: int = 256
     """The greatest heap of each daemon."""
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -8,26 +8,34 @@ import socket
 from typing import Any
 from urllib.parse import urlencode
 
-from ytf.testing.hadoop.daemons import Daemon
+from ytf.testing.hadoop.daemons import NAME_NODE, Daemon
 from ytf.testing.hadoop.ports import HOST
 
 # A first request may load a thousand classes on a busy machine.
 _TIMEOUT_S = 30.0
+# Whoever wants to know a role has to cope with a daemon that hangs.
+_SOON_S = 10.0
 UNREACHABLE = (OSError, http.client.HTTPException)
 """What a daemon that is not there yet, or no more, answers."""
 
 
-def get_json(daemon: Daemon, path: str) -> Any:
+def get_json(daemon: Daemon, path: str, timeout_s: float = _TIMEOUT_S) -> Any:
     """The JSON document at a path of a daemon's web address.
 
     Raises one of ``UNREACHABLE`` if there is none; any status but 2xx is an ``OSError``.
     """
-    return request(daemon, "GET", path)
+    return request(daemon, "GET", path, timeout_s=timeout_s)
 
 
-def request(daemon: Daemon, method: str, path: str, body: object = None) -> Any:
+def request(
+    daemon: Daemon,
+    method: str,
+    path: str,
+    body: object = None,
+    timeout_s: float = _TIMEOUT_S,
+) -> Any:
     """Send a request, with a JSON body if there is one; the decoded answer, None if empty."""
-    connection = http.client.HTTPConnection(HOST, daemon.ports["web"], timeout=_TIMEOUT_S)
+    connection = http.client.HTTPConnection(HOST, daemon.ports["web"], timeout=timeout_s)
     headers = {"Accept": "application/json"}
     encoded = None
     if body is not None:
@@ -70,10 +78,15 @@ def running_nodes(rm: Daemon) -> dict[str, float]:
     }
 
 
-def is_active(rm: Daemon) -> bool:
-    """Whether a ResourceManager serves, and is not the standby of a pair."""
-    answer = get_json(rm, "/ws/v1/cluster/info")
-    return bool(answer) and answer["clusterInfo"]["haState"] == "ACTIVE"
+def role(daemon: Daemon) -> str:
+    """What a ResourceManager or a NameNode says it is: ``ACTIVE``, ``STANDBY``, not yet either.
+
+    One that is not of a pair is active.
+    """
+    if daemon.kind is NAME_NODE:
+        return str(_bean(daemon, "NameNode", "NameNodeStatus", _SOON_S)["State"]).upper()
+    answer = get_json(daemon, "/ws/v1/cluster/info", _SOON_S) or {"clusterInfo": {"haState": ""}}
+    return str(answer["clusterInfo"]["haState"])
 
 
 def hdfs_is_writable(name_node: Daemon) -> bool:
@@ -84,16 +97,21 @@ def hdfs_is_writable(name_node: Daemon) -> bool:
     return not _bean(name_node, "NameNode", "NameNodeInfo")["Safemode"]
 
 
-def is_registered(data_node: Daemon) -> bool:
-    """Whether a DataNode itself says that its NameNode knows it."""
+def registrations(data_node: Daemon) -> set[int]:
+    """The ports of the NameNodes that know a DataNode, as it says itself."""
     # The attribute is missing while the DataNode has nobody to talk to yet.
     told = _bean(data_node, "DataNode", "DataNodeInfo").get("BPServiceActorInfo")
     actors = json.loads(told) if told else []
-    return bool(actors) and all(actor["ActorState"] == "RUNNING" for actor in actors)
+    return {
+        int(actor["NamenodeAddress"].rpartition(":")[2])
+        for actor in actors
+        if actor["ActorState"] == "RUNNING"
+    }
 
 
-def _bean(daemon: Daemon, service: str, name: str) -> dict[str, Any]:
-    beans = get_json(daemon, f"/jmx?qry=Hadoop:service={service},name={name}")["beans"]
+def _bean(daemon: Daemon, service: str, name: str, timeout_s: float = _TIMEOUT_S) -> dict[str, Any]:
+    query = f"/jmx?qry=Hadoop:service={service},name={name}"
+    beans = get_json(daemon, query, timeout_s)["beans"]
     if not beans:
         raise OSError(f"{daemon.name} has no {name} yet")
     found: dict[str, Any] = beans[0]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from xml.sax.saxutils import escape
 
 from ytf.testing.hadoop.daemons import NODE_MANAGER, RESOURCE_MANAGER, ZOOKEEPER, Daemon
+from ytf.testing.hadoop.hdfs_site import hdfs_site, hdfs_url
 from ytf.testing.hadoop.layout import Layout
 from ytf.testing.hadoop.options import ClusterOptions
 from ytf.testing.hadoop.ports import HOST
@@ -31,8 +32,8 @@ def conf_files(
     if daemon is not None and daemon.kind is ZOOKEEPER:
         return {"zoo.cfg": _zoo_cfg(layout, daemon), "log4j.properties": _LOG4J}
     sites = {
-        "core-site.xml": _core(layout, daemons),
-        "hdfs-site.xml": _hdfs(layout, daemons),
+        "core-site.xml": _core(options, layout, daemons),
+        "hdfs-site.xml": hdfs_site(options, layout, daemons, daemon),
         "yarn-site.xml": _yarn(options, layout, daemons)
         | (_own_yarn(options, layout, daemon) if daemon else {}),
     }
@@ -65,34 +66,15 @@ def _site_of(key: str) -> str:
     return "yarn-site.xml" if key.startswith("yarn.") else "core-site.xml"
 
 
-def _core(layout: Layout, daemons: Mapping[str, Daemon]) -> Properties:
+def _core(options: ClusterOptions, layout: Layout, daemons: Mapping[str, Daemon]) -> Properties:
     return {
-        "fs.defaultFS": f"hdfs://{daemons['nn'].address('rpc')}",
+        "fs.defaultFS": hdfs_url(options, daemons),
         "hadoop.tmp.dir": str(layout.data("tmp")),
         # Who the web pages' anonymous visitor is: with our own name, they may read logs.
         "hadoop.http.staticuser.user": getpass.getuser(),
         # The default makes a client wait 20 s for a daemon that is not there yet.
         "ipc.client.connect.retry.interval": "200",
         "ipc.client.connect.max.retries": "50",
-    }
-
-
-def _hdfs(layout: Layout, daemons: Mapping[str, Daemon]) -> Properties:
-    name_node, data_node = daemons["nn"], daemons["dn"]
-    return {
-        "dfs.replication": "1",
-        "dfs.namenode.rpc-address": name_node.address("rpc"),
-        "dfs.namenode.http-address": name_node.address("web"),
-        "dfs.namenode.name.dir": str(layout.data("nn")),
-        # Out of safe mode as soon as the blocks are there, not 30 s later.
-        "dfs.namenode.safemode.extension": "0",
-        "dfs.datanode.address": data_node.address("data"),
-        "dfs.datanode.ipc.address": data_node.address("rpc"),
-        "dfs.datanode.http.address": data_node.address("web"),
-        "dfs.datanode.data.dir": str(layout.data("dn")),
-        "dfs.heartbeat.interval": "1",
-        # There is no second DataNode to go on with.
-        "dfs.client.block.write.replace-datanode-on-failure.enable": "false",
     }
 
 
@@ -128,6 +110,8 @@ def _yarn(options: ClusterOptions, layout: Layout, daemons: Mapping[str, Daemon]
         site["hadoop.registry.zk.quorum"] = daemons["zk"].address("client")
     if options.ha:
         site["yarn.resourcemanager.store.class"] = f"{_RM}.recovery.ZKRMStateStore"
+        # The name by which the elector of 3.5 asks for hadoop.zk.address.
+        site["yarn.resourcemanager.zk-address"] = daemons["zk"].address("client")
         site["hadoop.zk.timeout-ms"] = "4000"
         site["yarn.resourcemanager.zk-timeout-ms"] = "4000"
     else:

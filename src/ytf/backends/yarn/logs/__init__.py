@@ -1,0 +1,1 @@
+"""A job's logs on YARN: from starters, nodes and HDFS, each byte told once."""

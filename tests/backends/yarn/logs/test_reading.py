@@ -1,0 +1,390 @@
+"""Each line of a task comes once: while it runs, when its container has gone, and after its end."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from threading import Event
+from typing import cast
+
+import msgspec
+import pytest
+
+from tests.backends.yarn.fakes import node_report
+from tests.backends.yarn.logs.log_places import SECRET, MadeStarter, made_starter
+from tests.backends.yarn.test_sweep import JOB, Answers, FakeRm
+from tests.backends.yarn.told import report
+from tests.client.fakes import status, task
+from tests.hadoop_logs.made import aggregated
+from tests.hadoop_logs.nodes import C, LogNode, log_node
+from ytf.backends import answers
+from ytf.backends.api import Access, LogLine, MasterAddress, over
+from ytf.backends.yarn.handle import YarnJob
+from ytf.backends.yarn.logs import gathered, live
+from ytf.backends.yarn.logs.reading import read_logs
+from ytf.errors import NotFoundError, UnreachableError
+from ytf.hadoop.conf import Configuration
+from ytf.hadoop.yarn.ids import NodeId
+from ytf.hadoop.yarn.records import ApplicationState, LogStatus, NodeReport, NodeState
+from ytf.specs.job import JobSpec, TaskGroupSpec
+from ytf.specs.names import TaskId
+from ytf.specs.status import JobState, JobStatus, StarterPlace, TaskState, TaskStatus
+from ytf.starter.http import Answer
+from ytf.storage.files import LocalFiles
+from ytf.storage.hdfs import HdfsFiles
+from ytf.testing.waiting import eventually
+
+OUT = "worker-0.1.stdout"
+DEAD = "127.0.0.1:9"
+
+
+class Cluster(Answers):
+    """A ResourceManager that also knows nodes."""
+
+    def __init__(self, web: str) -> None:
+        super().__init__()
+        self._web = web
+
+    async def nodes(self, *states: NodeState) -> list[NodeReport]:
+        there = NodeId("n", 1)
+        return [msgspec.structs.replace(node_report(), node=there, http_address=self._web)]
+
+
+class Job(YarnJob):
+    """One whose status, starters and gathered logs a test sets."""
+
+    def __init__(self, root: Path, nm: LogNode) -> None:
+        conf = Configuration.of({"yarn.nodemanager.remote-app-log-dir": str(root)})
+        self._fake_rm = FakeRm(conf, "alice", Cluster(nm.address))
+        super().__init__(self._fake_rm, cast(HdfsFiles, LocalFiles()), JOB)
+        self._gathered = root / f"alice/bucket-logs-tfile/0007/{JOB}"
+        self._nm = nm
+        self._changed = Event()
+        self._failure: Exception | None = None
+        self.starters: list[StarterPlace] = []
+        self.is_closed = False
+        self.now = status(JobState.RUNNING, self.worker())
+
+    def worker(self, **fields: object) -> TaskStatus:
+        url = f"http://{self._nm.address}/node/containerlogs"
+        given = {"container": C, "log_url": url, "node": "n:1", "port": 1, **fields}
+        return msgspec.structs.replace(task("worker", 0, TaskState.RUNNING), **given)
+
+    def become(self, now: JobStatus | Exception) -> None:
+        if isinstance(now, Exception):
+            self._failure = now
+        else:
+            self.now, self._failure = now, None
+        self._changed.set()
+
+    def status(self) -> JobStatus:
+        return self.now
+
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        self._changed.wait(0.02)
+        self._changed.clear()
+        if self._failure is not None:
+            raise self._failure
+        return self.now
+
+    def access(self) -> Access:
+        if self.is_closed:
+            raise over(JOB)
+        return Access(
+            job=JOB,
+            spec=JobSpec(groups={"worker": TaskGroupSpec(count=1)}, command="x"),
+            secret=SECRET,
+            find_master=lambda: MasterAddress("http://n:1", 1),
+            folder=None,
+        )
+
+    def end(self, *tasks: TaskStatus, progress: LogStatus = LogStatus.RUNNING) -> None:
+        """It is over; its nodes have gathered nothing yet."""
+        self.gathering(progress)
+        self.become(status(JobState.SUCCEEDED, *(tasks or (self.worker(),))))
+
+    def gathering(self, progress: LogStatus) -> None:
+        told = msgspec.structs.replace(
+            report(ApplicationState.FINISHED), log_status=progress, user="alice"
+        )
+        self._fake_rm.answers.known[JOB] = told
+
+    def gather(self, files: dict[str, bytes], node: str = "n_1", container: str = C) -> None:
+        self._gathered.mkdir(parents=True, exist_ok=True)
+        data = aggregated({container: dict(sorted(files.items()))})
+        (self._gathered / f"{node}.tmp").write_bytes(data)
+        (self._gathered / f"{node}.tmp").rename(self._gathered / node)
+
+
+@pytest.fixture
+def nm() -> Iterator[LogNode]:
+    with log_node() as found:
+        yield found
+
+
+@pytest.fixture
+def job(tmp_path: Path, nm: LogNode, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    monkeypatch.setattr(live, "_LOOK_S", 0.01)
+    monkeypatch.setattr(live, "_OBSERVE_S", 0.02)
+    monkeypatch.setattr(gathered, "_LOOK_S", 0.01)
+    monkeypatch.setattr(gathered, "_PROBE_S", 0.1)
+    found = Job(tmp_path / "hdfs", nm)
+
+    def call(url: str, secret: bytes, method: str, path: str, *_: object) -> Answer:
+        assert (secret, method, path) == (SECRET, "GET", "/client/v1/starters")
+        return Answer(200, msgspec.json.encode(found.starters), {})
+
+    monkeypatch.setattr(answers, "signed_call", call)
+    yield found
+    # Whatever follows it comes to its end.
+    found.become(status(JobState.KILLED))
+
+
+@pytest.fixture
+def starter(tmp_path: Path, job: Job) -> Iterator[MadeStarter]:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    with made_starter(folder) as found:
+        job.starters = [found.place]
+        yield found
+
+
+def take(lines: Iterator[LogLine], count: int) -> list[str]:
+    return [line.text for line in itertools.islice(lines, count)]
+
+
+def write(starter: MadeStarter, data: bytes, name: str = OUT) -> None:
+    with (starter.folder / name).open("ab") as file:
+        file.write(data)
+
+
+def files_of(starter: MadeStarter) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in starter.folder.iterdir() if each.is_file()}
+
+
+def test_from_the_starter_to_the_node_to_hdfs(job: Job, nm: LogNode, starter: MadeStarter) -> None:
+    nm.before_reading = lambda: pytest.fail("the starter can be asked")
+    lines = read_logs(job, [], follow=True)
+    write(starter, b"one\n")
+    assert take(lines, 1) == ["one"]
+    write(starter, b"two\nthr")
+    assert take(lines, 1) == ["two"]
+    write(starter, b"ee\n")
+    assert take(lines, 1) == ["three"]
+    nm.before_reading = lambda: None
+    write(starter, b"four\nfi")
+    nm.files = files_of(starter)
+    job.starters = []
+    starter.end()
+    job.become(status(JobState.RUNNING, job.worker(state=TaskState.SUCCEEDED)))
+    assert take(lines, 1) == ["four"]
+    job.gather(nm.files | {OUT: nm.files[OUT] + b"ve\nend"})
+    job.end()
+    assert [line.text for line in lines] == ["five", "end"]
+
+
+def test_the_next_attempt_in_another_container(
+    job: Job, nm: LogNode, starter: MadeStarter, tmp_path: Path
+) -> None:
+    lines = read_logs(job, [], follow=True)
+    write(starter, b"first\n")
+    assert take(lines, 1) == ["first"]
+    nm.files = files_of(starter) | {OUT: b"first\nits last word\n"}
+    starter.end()
+    second = tmp_path / "second"
+    second.mkdir()
+    with made_starter(second, "c2") as successor:
+        job.starters = [successor.place]
+        job.become(status(JobState.RUNNING, job.worker(attempt=2, container="c2")))
+        write(successor, b"second\n", "worker-0.2.stdout")
+        found = sorted((line.attempt, line.text) for line in itertools.islice(lines, 2))
+        assert found == [(1, "its last word"), (2, "second")]
+        job.gather(nm.files, "n_1")
+        job.gather(files_of(successor), "n_2", "c2")
+        job.end(job.worker(attempt=2, container="c2"))
+        assert list(lines) == []
+
+
+def test_starters_that_no_master_told_of_at_first(job: Job, nm: LogNode, tmp_path: Path) -> None:
+    nm.files[OUT] = b"one\n"
+    job.is_closed = True
+    lines = read_logs(job, [], follow=True)
+    assert take(lines, 1) == ["one"]
+    with made_starter(tmp_path) as starter:
+        write(starter, b"one\ntwo\n")
+        job.starters = [starter.place]
+        job.is_closed = False
+        assert take(lines, 1) == ["two"]
+        job.gather(files_of(starter))
+        job.end()
+        assert list(lines) == []
+
+
+def test_a_cluster_that_says_nothing_does_not_end_the_reading(
+    job: Job, starter: MadeStarter
+) -> None:
+    said: list[str] = []
+    lines = read_logs(job, [], follow=True, tell=said.append)
+    write(starter, b"one\n")
+    assert take(lines, 1) == ["one"]
+    job.become(UnreachableError("the ResourceManager does not answer"))
+    for number in range(3):
+        write(starter, b"%d\n" % number)
+        assert take(lines, 1) == [str(number)]
+    job.gather(files_of(starter))
+    job.end()
+    assert list(lines) == []
+    assert said == ["the ResourceManager does not answer; what can be read without it is read on"]
+
+
+def test_a_cluster_that_stays_away_does(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_SILENCE_S", 0.05)
+    job.become(UnreachableError("the ResourceManager does not answer"))
+    with pytest.raises(UnreachableError):
+        list(read_logs(job, [], follow=True))
+
+
+def test_without_following_it_is_what_there_is_now(job: Job, starter: MadeStarter) -> None:
+    write(starter, b"one\ntw")
+    assert [line.text for line in read_logs(job, [], follow=False)] == ["one", "tw"]
+    assert list(read_logs(job, [TaskId("worker:1")], follow=False)) == []
+
+
+def test_a_large_log_is_not_held_in_memory(job: Job, starter: MadeStarter) -> None:
+    write(starter, b"".join(b"%d\n" % number for number in range(200_000)))
+    lines = read_logs(job, [], follow=False)
+    assert take(lines, 3) == ["0", "1", "2"]
+    assert sum(1 for _ in lines) == 199_997
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_reader_that_leaves_ends_the_threads(
+    job: Job, starter: MadeStarter, follow: bool
+) -> None:
+    before = set(threading.enumerate())
+    write(starter, b"one\n" * 100_000)
+    lines = read_logs(job, [], follow=follow)
+    assert isinstance(lines, Generator)
+    assert take(lines, 1) == ["one"]
+    lines.close()
+
+    def left() -> list[threading.Thread]:
+        return [each for each in threading.enumerate() if each not in before]
+
+    # The starter's own are of this process, too.
+    eventually(lambda: all(each.name == "control" for each in left()), 10, lambda: str(left()))
+
+
+def test_a_dead_node_is_named_and_the_others_go_on(job: Job, starter: MadeStarter) -> None:
+    lost = msgspec.structs.replace(
+        job.worker(container="c9", node="n9:1", log_url=f"http://{DEAD}/node"), index=9
+    )
+    job.become(status(JobState.RUNNING, lost, job.worker()))
+    write(starter, b"one\n")
+    said: list[str] = []
+    lines = read_logs(job, [], follow=False, tell=said.append)
+    assert [line.text for line in lines] == ["one"]
+    [text] = said
+    assert text.startswith("the log of worker:9 on n9:1 cannot be read: the NodeManager at")
+    assert "others go on" in text
+
+
+def test_starters_behind_a_firewall_are_told_of_once(job: Job, nm: LogNode) -> None:
+    job.starters = [MadeStarter.place_at(DEAD)]
+    nm.files[OUT] = b"one\n"
+    said: list[str] = []
+    assert [line.text for line in read_logs(job, [], follow=False, tell=said.append)] == ["one"]
+    [text] = said
+    assert text.startswith(f"the starter at {DEAD} does not answer")
+
+
+def test_what_a_node_gathers_is_told_before_others_have(
+    job: Job, nm: LogNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathered, "_PROBE_S", 60.0)
+    other = msgspec.structs.replace(job.worker(container="c2"), index=1)
+    job.end(job.worker(), other)
+    job.gather({OUT: b"one\n"})
+    lines = read_logs(job, [], follow=True)
+    assert take(lines, 1) == ["one"]
+    job.gather({"worker-1.1.stdout": b"two\n"}, "n_2", "c2")
+    # Nobody waits for YARN's word that all is gathered.
+    assert [line.text for line in lines] == ["two"]
+
+
+def test_nobody_waits_for_a_dead_node_to_gather(job: Job) -> None:
+    lost = msgspec.structs.replace(
+        job.worker(container="c9", node="n9:1", log_url=f"http://{DEAD}/node"), index=9
+    )
+    job.end(job.worker(), lost)
+    job.gather({OUT: b"one\n"})
+    said: list[str] = []
+    lines = read_logs(job, [], follow=False, tell=said.append)
+    assert [line.text for line in lines] == ["one"]
+    [text] = said
+    assert text.startswith("the log of worker:9 on n9:1 cannot be read")
+    assert "lost with its node" in text
+
+
+def test_an_earlier_attempt_of_which_nothing_came_is_named(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathered, "_PATIENCE_S", 0.3)
+    job.end(job.worker(attempt=2))
+    job.gather({"worker-0.2.stdout": b"one\n"})
+    said: list[str] = []
+    lines = read_logs(job, [], follow=False, tell=said.append)
+    assert [line.text for line in lines] == ["one"]
+    assert said[0].startswith("the log of worker:0 (attempt 1) is waited for")
+    assert said[1].startswith("no log of worker:0 (attempt 1) was found")
+    assert len(said) == 2
+
+
+def test_where_nothing_is_gathered_the_nodes_are_asked(job: Job, nm: LogNode) -> None:
+    nm.files[OUT] = b"one\nend"
+    job.end(progress=LogStatus.DISABLED)
+    assert [line.text for line in read_logs(job, [], follow=False)] == ["one", "end"]
+
+
+def test_where_the_status_does_not_say_where_yarn_does(job: Job, nm: LogNode) -> None:
+    nm.files[OUT] = b"one\n"
+    gone = msgspec.structs.replace(job.worker(container="c9", node="n9:1", log_url=None), index=9)
+    job.end(job.worker(log_url=None), gone)
+    said: list[str] = []
+    lines = read_logs(job, [], follow=False, tell=said.append)
+    assert [line.text for line in lines] == ["one"]
+    assert said == ["the log of worker:9 on n9:1 cannot be read: YARN knows no such node any more"]
+
+
+def test_no_logs_at_all(job: Job) -> None:
+    job.end(job.worker(log_url=None), progress=LogStatus.SUCCEEDED)
+    with pytest.raises(NotFoundError, match="no aggregated logs"):
+        list(read_logs(job, [], follow=False))
+
+
+def test_an_attempt_that_wrote_nothing_is_no_news_once_all_is_gathered(job: Job) -> None:
+    job.end(job.worker(attempt=2), progress=LogStatus.SUCCEEDED)
+    job.gather({"worker-0.2.stdout": b"one\n"})
+    said: list[str] = []
+    lines = read_logs(job, [], follow=False, tell=said.append)
+    assert [line.text for line in lines] == ["one"]
+    assert said == []
+
+
+def test_gathered_halves_are_told_in_their_order(job: Job) -> None:
+    job.end()
+    job.gather({OUT: b"new\n", f"{OUT}.1": b"old\n", "worker-0.1.stderr": b"err\n"})
+    found = [(line.stream, line.text) for line in read_logs(job, [], follow=False)]
+    assert [text for stream, text in found if stream == "stdout"] == ["old", "new"]
+    assert ("stderr", "err") in found
+
+
+def test_a_log_that_was_cut_before_it_was_gathered(job: Job, starter: MadeStarter) -> None:
+    write(starter, b"one\ntwo\n")
+    lines = read_logs(job, [], follow=True)
+    assert take(lines, 2) == ["one", "two"]
+    job.gather({f"{OUT}.1": b"one\ntwo\nthree\n", OUT: b"4\n"})
+    job.end()
+    assert [line.text for line in lines] == ["three", "4"]
