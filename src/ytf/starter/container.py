@@ -9,9 +9,9 @@ the container's credentials file, which only the container's user can read.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
+from binascii import a2b_base64
 
 from ytf.starter.config import ROOM, VARIABLE, ConfigError
 
@@ -37,7 +37,7 @@ def unpack(container: Dict[bytes, bytes]) -> Dict[bytes, bytes]:
     environ = dict(container)
     environ.pop(SCRIPT.encode(), None)
     try:
-        launch = json.loads(base64.b64decode(environ.pop(LAUNCH.encode()), validate=True))
+        launch = json.loads(a2b_base64(environ.pop(LAUNCH.encode())))
         env, defaults, starter = launch["env"], launch["defaults"], dict(launch["starter"])
     except (ValueError, KeyError, TypeError) as exc:
         raise ConfigError("%s is not as the master makes it: %r" % (LAUNCH, exc)) from exc

@@ -125,6 +125,9 @@ class Starter:
     def _run_attempt(self) -> Tuple[Attempt, Optional[int]]:
         """Run the current attempt's hooks and wait; the next attempt, or an exit code."""
         try:
+            # Who must leave already, its parent gone, say, tells the master nothing.
+            self.wait_until(self.inbox.empty)
+            self.check()
             for hook in HOOKS:
                 hook(self, self.attempt)
             self.wait_for_orders()

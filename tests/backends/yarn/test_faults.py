@@ -108,7 +108,7 @@ async def test_a_node_that_cannot_stop_it_yet_leaves_it_to_the_resourcemanager(
     world.rm.answers.put_nowait(allocation(ended=[completed(2, -105, "by the RM")]))
     ended = await world.next()
     assert isinstance(ended, ContainerCompleted)
-    assert "by the RM" in ended.diagnostics
+    assert "by the RM" in ended.detail
 
 
 async def test_a_bug_in_a_launch_ends_the_attempt(
