@@ -225,6 +225,27 @@ async def test_a_job_from_its_start_to_its_end(job: Job) -> None:
     await job.journal.close()
 
 
+async def test_registrations_are_written_together_and_the_last_is_not_kept_waiting(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "GATHER_S", 60.0)
+    await job.start()
+    await job.until(lambda: len(job.backend.launched) == 2)
+    blobs = LocalBlobs(tmp_path)
+    before = len(blobs.list("0001"))
+    await asyncio.wait_for(asyncio.gather(job.registered(0), job.registered(1)), 10)
+    assert len(blobs.list("0001")) == before + 1
+    assert job.registry.published is not None
+    await job.die()
+
+
+async def test_a_registration_alone_is_acknowledged_after_a_moment(job: Job) -> None:
+    await job.start()
+    await asyncio.wait_for(job.registered(0), 10)
+    assert job.registry.published is None
+    await job.die()
+
+
 async def test_hints_are_added_to_what_starters_report(job: Job) -> None:
     master = await job.start()
     await run_both(job)

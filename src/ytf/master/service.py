@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -59,6 +59,12 @@ from ytf.specs.status import JobEvent, JobRecord, JobStatus, StarterPlace
 from ytf.web.tails import LogPlace
 
 SNAPSHOT_EVERY = 2000
+GATHER_S = 0.1
+"""How long word of a beginning waits for others of its kind, to be written with them at once.
+
+A file in HDFS costs some tens of milliseconds, on machines that are busy with
+just these beginnings; and nobody acts on any of them before the last has come.
+"""
 """Events between two snapshots: what a new master has at most to replay."""
 
 
@@ -222,13 +228,18 @@ class Master:
 
     async def _loop(self) -> None:
         while self._finish is None:
-            batch = await self._next_batch()
+            batch: list[_Posted] = []
             entries: list[Entry] = []
             commands: list[AnyCommand] = []
-            for posted in batch:
-                at = self._clock()
-                entries.append(Entry(at=at, event=posted.event))
-                commands += self._chronicle.take_in(posted.event, at)
+            news = await self._next_batch()
+            gathered_at = self._clock() + GATHER_S
+            while news:
+                batch += news
+                for posted in news:
+                    at = self._clock()
+                    entries.append(Entry(at=at, event=posted.event))
+                    commands += self._chronicle.take_in(posted.event, at)
+                news = await self._more(gathered_at) if _can_wait(batch, commands) else []
             durable = await self._record(entries)
             for command in commands:
                 self._execute(command)
@@ -242,15 +253,20 @@ class Master:
 
     async def _next_batch(self) -> list[_Posted]:
         """All events that wait; at least one, a deadline's if nothing else comes before it."""
-        batch: list[_Posted] = []
         deadline = self._machine.next_deadline()
+        batch = await self._more(None if deadline is None else deadline[1])
+        due = self._machine.due(self._clock())
+        batch.extend(_Posted(self._deadline_passed(name), None) for name in due)
+        return batch
+
+    async def _more(self, until: float | None) -> list[_Posted]:
+        """All events that wait; at least one, unless none comes until a time."""
+        batch: list[_Posted] = []
         with contextlib.suppress(asyncio.TimeoutError):
-            timeout = None if deadline is None else max(0.0, deadline[1] - self._clock())
+            timeout = None if until is None else max(0.0, until - self._clock())
             batch.append(await asyncio.wait_for(self._inbox.get(), timeout))
         while not self._inbox.empty():
             batch.append(self._inbox.get_nowait())
-        due = self._machine.due(self._clock())
-        batch.extend(_Posted(self._deadline_passed(name), None) for name in due)
         return batch
 
     def _deadline_passed(self, name: str) -> DeadlinePassed:
@@ -367,6 +383,13 @@ class Master:
                 silent_s = now - max(began, heard or began)
                 if silent_s > limit_s:
                     self._post(StarterLost(container=container_id, silent_s=silent_s))
+
+
+def _can_wait(batch: Sequence[_Posted], commands: Sequence[AnyCommand]) -> bool:
+    """Whether all of it is word of beginnings, and nothing is to be done about it."""
+    return not commands and all(
+        isinstance(posted.event, StarterRegistered | TaskStarted) for posted in batch
+    )
 
 
 def steady_clock() -> Callable[[], float]:
