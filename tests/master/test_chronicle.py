@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.backends.yarn.staged import SPEC, running
+from tests.backends.yarn.job.staged import SPEC, running
 from ytf.master.chronicle import Chronicle
 from ytf.master.events import BackendNoted
 from ytf.master.replay import Replay

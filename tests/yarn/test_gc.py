@@ -10,7 +10,7 @@ import msgspec
 from tests.yarn.driver import HERE, HOLD, Yarn
 from ytf.backends.local.home import Home
 from ytf.backends.yarn.home import JobHome, YarnHome
-from ytf.backends.yarn.submitter import Submitter
+from ytf.backends.yarn.submit.submitter import Submitter
 from ytf.cli.sweeping import report_of
 from ytf.hadoop.conf import Configuration
 from ytf.specs.names import JobId

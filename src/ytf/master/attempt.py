@@ -59,7 +59,7 @@ async def _run(options: argparse.Namespace, ready: _Ready) -> None:
 
         await serve(local.premises(options.job_dir, options.attempt), options.bury, ready)
     else:
-        from ytf.backends.yarn import premises as yarn
+        from ytf.backends.yarn.master import premises as yarn
 
         await serve(await yarn.premises(options.staging), None, ready)
 

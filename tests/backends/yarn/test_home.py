@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.yarn.job.told import APP
 from tests.backends.yarn.test_small_parts import BROUGHT
-from tests.backends.yarn.told import APP
 from ytf.backends.yarn.home import JobHome, StagedJob, UnreadableJobError, YarnHome
-from ytf.backends.yarn.submitter import Submitter
+from ytf.backends.yarn.submit.submitter import Submitter
 from ytf.master.info import JobInfo
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.names import JobId

@@ -11,19 +11,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.backends.yarn.told import APP, report
+from tests.backends.yarn.job.told import APP, report
 from ytf.backends.api import Launch
 from ytf.backends.yarn.baggage import Environment, StarterBaggage
 from ytf.backends.yarn.contexts import Contexts
 from ytf.backends.yarn.home import StagedJob, YarnHome
-from ytf.backends.yarn.reports import (
+from ytf.backends.yarn.job.reports import (
     as_yarn_has_it,
     is_between_masters,
     master_url,
     state_of,
     status_of,
 )
-from ytf.backends.yarn.shipping import check_name
+from ytf.backends.yarn.submit.shipping import check_name
 from ytf.errors import SpecError
 from ytf.hadoop.security.credentials import Credentials
 from ytf.hadoop.security.tokens import MASTER_TOKEN, Token

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from tests.backends.yarn.fakes import node_report
-from tests.backends.yarn.staged import running, stage, write_journal
-from tests.backends.yarn.told import report
+from tests.backends.yarn.job.staged import running, stage, write_journal
+from tests.backends.yarn.job.told import report
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.home import JobHome, YarnHome
-from ytf.backends.yarn.submitter import Submitter
+from ytf.backends.yarn.submit.submitter import Submitter
 from ytf.backends.yarn.sweep import Sweep
 from ytf.hadoop.conf import Configuration
 from ytf.hadoop.confxml import Property

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ytf.backends.api import Hold, Rubbish, Tell, silent, unheld
 from ytf.backends.yarn.asking import ResourceManager
-from ytf.backends.yarn.handle import YarnJob
 from ytf.backends.yarn.home import YarnHome
-from ytf.backends.yarn.reports import TYPE, summary_of
+from ytf.backends.yarn.job.handle import YarnJob
+from ytf.backends.yarn.job.reports import TYPE, summary_of
 from ytf.errors import NotFoundError, SettingsError
 from ytf.hadoop.conf import Configuration
 from ytf.hadoop.security.login import current_user
@@ -44,7 +44,7 @@ class YarnJobs:
     def submit(self, plan: Plan, tell: Tell = silent, hold: Hold = unheld) -> YarnJob:
         """Stage and submit a job; returns once its queue has accepted it."""
         # Not needed to look at jobs, and it takes its time to load.
-        from ytf.backends.yarn.submission import submit
+        from ytf.backends.yarn.submit.submission import submit
 
         home = YarnHome.of(self._files, self._conf, self._rm.user)
         return YarnJob(self._rm, self._files, submit(self._rm, home, plan, tell, hold))

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 
 from ytf.backends.api import Removed, Tell, silent
 from ytf.backends.yarn.asking import ResourceManager
-from ytf.backends.yarn.burial import record_end
 from ytf.backends.yarn.home import JobHome, UnreadableJobError, YarnHome
-from ytf.backends.yarn.pages import LogPages
-from ytf.backends.yarn.reports import TYPE, status_of, tasks_of
-from ytf.backends.yarn.submitter import Submitter
+from ytf.backends.yarn.job.burial import record_end
+from ytf.backends.yarn.job.pages import LogPages
+from ytf.backends.yarn.job.reports import TYPE, status_of, tasks_of
+from ytf.backends.yarn.submit.submitter import Submitter
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import ApplicationReport

@@ -13,15 +13,15 @@ import msgspec
 import pytest
 
 from tests.backends.yarn.fakes import node_report
+from tests.backends.yarn.job.told import report
 from tests.backends.yarn.logs.log_places import SECRET, MadeStarter, made_starter
 from tests.backends.yarn.test_sweep import JOB, Answers, FakeRm
-from tests.backends.yarn.told import report
 from tests.client.fakes import status, task
 from tests.hadoop_logs.made import aggregated
 from tests.hadoop_logs.nodes import C, LogNode, log_node
 from ytf.backends import answers
 from ytf.backends.api import Access, LogLine, MasterAddress, over
-from ytf.backends.yarn.handle import YarnJob
+from ytf.backends.yarn.job.handle import YarnJob
 from ytf.backends.yarn.logs import gathered, live
 from ytf.backends.yarn.logs.reading import read_logs
 from ytf.errors import NotFoundError, UnreachableError

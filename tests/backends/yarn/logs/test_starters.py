@@ -12,7 +12,7 @@ from tests.backends.yarn.logs.log_places import SECRET, MadeStarter
 from tests.client.fakes import status, task
 from ytf.backends import answers
 from ytf.backends.api import Access, MasterAddress
-from ytf.backends.yarn.handle import YarnJob
+from ytf.backends.yarn.job.handle import YarnJob
 from ytf.backends.yarn.logs.starters import Starters
 from ytf.errors import RefusedError
 from ytf.specs.job import JobSpec, TaskGroupSpec

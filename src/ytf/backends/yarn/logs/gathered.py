@@ -33,7 +33,7 @@ from ytf.specs.status import JobStatus, TaskStatus
 from ytf.storage.sources import FileTree
 
 if TYPE_CHECKING:
-    from ytf.backends.yarn.handle import YarnJob
+    from ytf.backends.yarn.job.handle import YarnJob
 
 _PATIENCE_S = 30.0
 """How long nodes may take."""

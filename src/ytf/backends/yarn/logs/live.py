@@ -29,7 +29,7 @@ from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.specs.status import JobStatus
 
 if TYPE_CHECKING:
-    from ytf.backends.yarn.handle import YarnJob
+    from ytf.backends.yarn.job.handle import YarnJob
 
 _LOOK_S = 0.25
 """How old a line may be before it is told: no eye minds it, and a starter that has no news is

@@ -15,7 +15,7 @@ from ytf.specs.names import TaskId
 from ytf.specs.status import JobStatus
 
 if TYPE_CHECKING:
-    from ytf.backends.yarn.handle import YarnJob
+    from ytf.backends.yarn.job.handle import YarnJob
 
 
 def read_logs(

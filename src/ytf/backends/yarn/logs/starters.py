@@ -18,7 +18,7 @@ from ytf.starter.auth import Signer
 from ytf.starter.http import ChannelError
 
 if TYPE_CHECKING:
-    from ytf.backends.yarn.handle import YarnJob
+    from ytf.backends.yarn.job.handle import YarnJob
 
 _CALL_S = 5.0
 _STARTERS = msgspec.json.Decoder(list[StarterPlace])

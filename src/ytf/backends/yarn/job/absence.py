@@ -6,13 +6,13 @@ import time
 
 import msgspec
 
-from ytf.backends.yarn.burial import bury, last_record
+from ytf.backends.yarn.job.burial import bury, last_record
+from ytf.backends.yarn.job.line import Unheard
+from ytf.backends.yarn.job.pages import LogPages
+from ytf.backends.yarn.job.reports import as_yarn_has_it, is_between_masters, status_of
+from ytf.backends.yarn.job.sight import Sight
+from ytf.backends.yarn.job.waiting import why_silent, why_waiting
 from ytf.backends.yarn.kinds import resource_of
-from ytf.backends.yarn.line import Unheard
-from ytf.backends.yarn.pages import LogPages
-from ytf.backends.yarn.reports import as_yarn_has_it, is_between_masters, status_of
-from ytf.backends.yarn.sight import Sight
-from ytf.backends.yarn.waiting import why_silent, why_waiting
 from ytf.errors import NotFoundError
 from ytf.hadoop.yarn.records import ApplicationReport
 from ytf.specs import codec
@@ -55,7 +55,7 @@ def _last_known(
 ) -> JobRecord:
     """How the job was when its master was last heard of, and that it is not any more."""
     # Loads the machine, which no client of a job with a master needs.
-    from ytf.backends.yarn.retelling import retell
+    from ytf.backends.yarn.job.retelling import retell
 
     said = JobEvent(at=time.time(), event="MasterSilent", text=silence)
     told = retell(sight.home, _pages(sight))

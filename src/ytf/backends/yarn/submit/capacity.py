@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from ytf.backends.yarn.asking import ResourceManager
-from ytf.backends.yarn.fitting import shortage
 from ytf.backends.yarn.kinds import kinds_of, resource_of
 from ytf.backends.yarn.ledger import Kind
 from ytf.backends.yarn.nodes import NameOf, name_of, with_label
+from ytf.backends.yarn.submit.fitting import shortage
 from ytf.errors import RefusedError
 from ytf.hadoop.yarn.client import ClientProtocol
 from ytf.hadoop.yarn.ids import ApplicationId

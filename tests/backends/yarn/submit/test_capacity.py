@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.backends.yarn.test_ledger import node
-from ytf.backends.yarn.capacity import Admission, Seen, admitted, refusal
+from ytf.backends.yarn.submit.capacity import Admission, Seen, admitted, refusal
 from ytf.errors import RefusedError
 from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import NewApplication, QueueInfo, QueueState

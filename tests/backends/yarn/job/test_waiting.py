@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.backends.yarn.job.told import report
 from tests.backends.yarn.test_ledger import node
-from tests.backends.yarn.told import report
-from ytf.backends.yarn.reports import status_of
-from ytf.backends.yarn.waiting import why_waiting
+from ytf.backends.yarn.job.reports import status_of
+from ytf.backends.yarn.job.waiting import why_waiting
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState, NodeReport, NodeState
 from ytf.hadoop.yarn.resources import Resource
 

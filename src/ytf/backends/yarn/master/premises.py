@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ytf.backends.yarn.baggage import CONFIGURATION
-from ytf.backends.yarn.containers import YarnContainers
 from ytf.backends.yarn.contexts import SECRET, Contexts
 from ytf.backends.yarn.home import JobHome, StagedJob
 from ytf.backends.yarn.kinds import access_of, kinds_of
+from ytf.backends.yarn.master.containers import YarnContainers
+from ytf.backends.yarn.master.patience import patiently
 from ytf.backends.yarn.nodes import name_of
-from ytf.backends.yarn.patience import patiently
 from ytf.backends.yarn.proxy import ProxyAccess, is_tls
 from ytf.errors import SettingsError, YtfError
 from ytf.hadoop.conf import FILES, Configuration

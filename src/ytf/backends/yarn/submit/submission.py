@@ -16,15 +16,15 @@ import msgspec
 from ytf.backends.api import Hold, Tell, unheld
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.baggage import StarterBaggage
-from ytf.backends.yarn.capacity import admit, refusal
 from ytf.backends.yarn.contexts import SECRET, Contexts
 from ytf.backends.yarn.home import JobHome, StagedJob, YarnHome
+from ytf.backends.yarn.job.reports import TYPE
 from ytf.backends.yarn.kinds import access_of, resource_of
-from ytf.backends.yarn.measuring import check_lengths
-from ytf.backends.yarn.reports import TYPE
-from ytf.backends.yarn.shipping import Shipped, ship
-from ytf.backends.yarn.stopping import StoppableFiles, going
-from ytf.backends.yarn.submitter import Submitter
+from ytf.backends.yarn.submit.capacity import admit, refusal
+from ytf.backends.yarn.submit.measuring import check_lengths
+from ytf.backends.yarn.submit.shipping import Shipped, ship
+from ytf.backends.yarn.submit.stopping import StoppableFiles, going
+from ytf.backends.yarn.submit.submitter import Submitter
 from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError, YtfError
 from ytf.hadoop.rpc.errors import AccessDeniedError, ApplicationNotFoundError
 from ytf.hadoop.security.credentials import Credentials

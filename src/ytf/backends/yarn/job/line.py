@@ -10,8 +10,8 @@ import msgspec
 from ytf.backends import answers
 from ytf.backends.answers import Told
 from ytf.backends.api import MasterAddress, over
-from ytf.backends.yarn.reports import as_yarn_has_it, is_between_masters, master_url
-from ytf.backends.yarn.sight import Sight
+from ytf.backends.yarn.job.reports import as_yarn_has_it, is_between_masters, master_url
+from ytf.backends.yarn.job.sight import Sight
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
 from ytf.specs.status import JobStatus

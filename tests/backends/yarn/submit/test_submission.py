@@ -14,17 +14,17 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.backends.yarn.job.told import APP, report
 from tests.backends.yarn.test_small_parts import BROUGHT
 from tests.backends.yarn.test_sweep import ME, cluster
-from tests.backends.yarn.told import APP, report
-from ytf.backends.yarn import submission
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.baggage import Environment, StarterBaggage
-from ytf.backends.yarn.capacity import Admission
 from ytf.backends.yarn.home import JobHome, YarnHome
-from ytf.backends.yarn.shipping import Shipped
-from ytf.backends.yarn.stopping import StoppableFiles, StoppedError
-from ytf.backends.yarn.submitter import Submitter
+from ytf.backends.yarn.submit import submission
+from ytf.backends.yarn.submit.capacity import Admission
+from ytf.backends.yarn.submit.shipping import Shipped
+from ytf.backends.yarn.submit.stopping import StoppableFiles, StoppedError
+from ytf.backends.yarn.submit.submitter import Submitter
 from ytf.client.plan import Plan
 from ytf.errors import RefusedError, SpecError, UnreachableError
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError

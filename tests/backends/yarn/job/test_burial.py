@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.backends.yarn.staged import SPEC, running, stage, worker_exited, write_journal
-from tests.backends.yarn.told import APP, report
-from ytf.backends.yarn.burial import bury, record_end
+from tests.backends.yarn.job.staged import SPEC, running, stage, worker_exited, write_journal
+from tests.backends.yarn.job.told import APP, report
 from ytf.backends.yarn.home import JobHome, UnreadableJobError, YarnHome
-from ytf.backends.yarn.reports import status_of
+from ytf.backends.yarn.job.burial import bury, record_end
+from ytf.backends.yarn.job.reports import status_of
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState, FinalStatus
 from ytf.master.events import Cause, ContainerCompleted, KillRequested
 from ytf.master.segments import Header, encode_segment

@@ -10,7 +10,7 @@ import sys
 import msgspec
 
 from ytf.backends.yarn.home import JobHome, StagedJob, UnreadableJobError
-from ytf.backends.yarn.pages import PageOf
+from ytf.backends.yarn.job.pages import PageOf
 from ytf.errors import InternalError
 from ytf.master.chronicle import Chronicle
 from ytf.master.events import BackendGone

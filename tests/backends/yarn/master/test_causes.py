@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ytf.backends.yarn.causes import completion
+from ytf.backends.yarn.master.causes import completion
 from ytf.backends.yarn.wording import in_words
 from ytf.hadoop.yarn.ids import ContainerId
 from ytf.hadoop.yarn.records import ContainerState, ContainerStatus

@@ -10,10 +10,10 @@ import msgspec
 
 from ytf.backends import answers
 from ytf.backends.api import Access, LogLine, Tell, over, silent
-from ytf.backends.yarn.absence import without_master
 from ytf.backends.yarn.asking import ResourceManager
-from ytf.backends.yarn.line import MasterLine, Unheard
-from ytf.backends.yarn.sight import Sight
+from ytf.backends.yarn.job.absence import without_master
+from ytf.backends.yarn.job.line import MasterLine, Unheard
+from ytf.backends.yarn.job.sight import Sight
 from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError, YtfError
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.names import JobId, TaskId, task_id

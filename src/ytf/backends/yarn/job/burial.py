@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ytf.backends.yarn.home import JobHome
-from ytf.backends.yarn.pages import PageOf, nowhere
+from ytf.backends.yarn.job.pages import PageOf, nowhere
 from ytf.specs import codec
 from ytf.specs.job import JobSpec
 from ytf.specs.status import JobEvent, JobRecord, JobStatus
 
 if TYPE_CHECKING:
-    from ytf.backends.yarn.retelling import Retold
+    from ytf.backends.yarn.job.retelling import Retold
 
 _LOST = "the job was ended without its master"
 """Of each task that ran; why is the job's to say, and said once."""
@@ -49,7 +49,7 @@ def last_record(
 ) -> JobRecord:
     """All that is known of a job that is over: by its journal, and how YARN says it ended."""
     # Loads the machine, which no client of a job with a master needs.
-    from ytf.backends.yarn.retelling import retell
+    from ytf.backends.yarn.job.retelling import retell
 
     told = retell(home, page_of)
     return bare_record(status, spec) if told is None else _concluded(told, status)

@@ -18,7 +18,7 @@ from ytf.backends.yarn.baggage import (
     StarterBaggage,
 )
 from ytf.backends.yarn.home import JobHome, YarnHome
-from ytf.backends.yarn.uploading import Uploading
+from ytf.backends.yarn.submit.uploading import Uploading
 from ytf.errors import SpecError
 from ytf.hadoop.conf import FILES, Configuration
 from ytf.hadoop.yarn.launch import FileType, LocalFile, Visibility

@@ -9,12 +9,12 @@ import pytest
 from google.protobuf.message import Message
 
 from tests.backends.yarn.fakes import ATTEMPT
-from ytf.backends.yarn import premises as module
 from ytf.backends.yarn.baggage import StarterBaggage
 from ytf.backends.yarn.contexts import SECRET
 from ytf.backends.yarn.home import JobHome, StagedJob
-from ytf.backends.yarn.patience import patiently
-from ytf.backends.yarn.premises import open_job, premises
+from ytf.backends.yarn.master import premises as module
+from ytf.backends.yarn.master.patience import patiently
+from ytf.backends.yarn.master.premises import open_job, premises
 from ytf.errors import UnreachableError
 from ytf.hadoop.proto import client_pb2, ids_pb2, records_pb2, security_pb2
 from ytf.hadoop.security import credentials
@@ -130,7 +130,7 @@ class SafeMode(LocalFiles):
 async def test_a_master_begins_once_hdfs_takes_its_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ytf.backends.yarn.patience.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("ytf.backends.yarn.master.patience.FIRST_PAUSE_S", 0.001)
     files = SafeMode()
     home = JobHome.at(files, str(tmp_path))
     home.stage(job())

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.backends.yarn.fakes import allocation
-from tests.backends.yarn.test_containers import URL, World, record
-from ytf.backends.yarn import patience
-from ytf.backends.yarn.patience import patiently
+from tests.backends.yarn.master.test_containers import URL, World, record
+from ytf.backends.yarn.master import patience
+from ytf.backends.yarn.master.patience import patiently
 from ytf.errors import UnreachableError
 from ytf.hadoop.yarn.records import FinalStatus as YarnFinalStatus
 from ytf.specs.status import FinalStatus

@@ -9,13 +9,13 @@ from typing import cast
 import msgspec
 import pytest
 
-from tests.backends.yarn.staged import running, stage, worker_exited, write_journal
-from tests.backends.yarn.test_handle import Moody
+from tests.backends.yarn.job.staged import running, stage, worker_exited, write_journal
+from tests.backends.yarn.job.test_handle import Moody
+from tests.backends.yarn.job.told import report
 from tests.backends.yarn.test_sweep import JOB, FakeRm
-from tests.backends.yarn.told import report
-from ytf.backends.yarn import handle
-from ytf.backends.yarn.handle import YarnJob
 from ytf.backends.yarn.home import YarnHome
+from ytf.backends.yarn.job import handle
+from ytf.backends.yarn.job.handle import YarnJob
 from ytf.errors import NotFoundError, RefusedError
 from ytf.hadoop.conf import Configuration
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState, FinalStatus

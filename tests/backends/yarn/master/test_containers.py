@@ -20,9 +20,9 @@ from tests.backends.yarn.fakes import (
     node_report,
 )
 from ytf.backends.api import Launch
-from ytf.backends.yarn.containers import YarnContainers
 from ytf.backends.yarn.home import JobHome
 from ytf.backends.yarn.ledger import Kind
+from ytf.backends.yarn.master.containers import YarnContainers
 from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.hadoop.rpc.errors import AttemptNotFoundError, NotRegisteredError
 from ytf.hadoop.yarn.ids import NodeId as YarnNodeId
@@ -209,7 +209,7 @@ async def test_tasks_that_are_kept_apart_wait_where_all_nodes_are_away(world: Wo
 async def test_full_hosts_are_not_waited_for_whatever_comes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ytf.backends.yarn.containers.RELAX_AFTER_BEATS", 2)
+    monkeypatch.setattr("ytf.backends.yarn.master.containers.RELAX_AFTER_BEATS", 2)
     world.backend.request(wish("a", group="spread"))
     beat = await world.rm.next_beat()
     assert not any(ask.relax_locality for ask in beat.asks if ask.place == "*")
@@ -264,7 +264,7 @@ async def test_a_page_of_logs_is_where_the_node_has_it(tmp_path: Path) -> None:
 async def test_a_wait_is_told_with_what_is_missing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ytf.backends.yarn.telling.FIRST_S", 0.0)
+    monkeypatch.setattr("ytf.backends.yarn.master.telling.FIRST_S", 0.0)
     world.backend.request(wish("a"))
     await world.rm.next_beat()
     world.rm.answers.put_nowait(allocation())

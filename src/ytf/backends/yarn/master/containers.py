@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from urllib.parse import urlsplit
 
 from ytf.backends.api import Launch
-from ytf.backends.yarn.causes import completion
 from ytf.backends.yarn.home import JobHome
 from ytf.backends.yarn.kinds import resource_of
 from ytf.backends.yarn.ledger import Kind, Ledger
+from ytf.backends.yarn.master.causes import completion
+from ytf.backends.yarn.master.patience import patiently
+from ytf.backends.yarn.master.telling import Teller
 from ytf.backends.yarn.nodes import NameOf, log_page
-from ytf.backends.yarn.patience import patiently
-from ytf.backends.yarn.telling import Teller
 from ytf.errors import OutcomeUnknownError, YtfError
 from ytf.hadoop.rpc.errors import AttemptNotFoundError, NotRegisteredError
 from ytf.hadoop.rpc.settings import RpcSettings

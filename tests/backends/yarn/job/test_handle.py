@@ -10,12 +10,12 @@ from typing import cast
 import pytest
 
 from tests.backends.yarn.fakes import node_report
-from tests.backends.yarn.staged import stage
+from tests.backends.yarn.job.staged import stage
+from tests.backends.yarn.job.told import report
 from tests.backends.yarn.test_sweep import JOB, Answers, FakeRm
-from tests.backends.yarn.told import report
-from ytf.backends.yarn import handle, line
-from ytf.backends.yarn.handle import YarnJob
 from ytf.backends.yarn.home import UnreadableJobError, YarnHome
+from ytf.backends.yarn.job import handle, line
+from ytf.backends.yarn.job.handle import YarnJob
 from ytf.errors import InternalError, OutcomeUnknownError, UnreachableError
 from ytf.hadoop.conf import Configuration
 from ytf.hadoop.yarn.ids import ApplicationId

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ytf.backends.yarn.ledger import Kind, Ledger
-from ytf.backends.yarn.telling import AGAIN_S, FIRST_S, Teller
+from ytf.backends.yarn.master.telling import AGAIN_S, FIRST_S, Teller
 from ytf.hadoop.yarn.resources import Resource
 from ytf.specs.job import Placement
 from ytf.specs.names import RequestId

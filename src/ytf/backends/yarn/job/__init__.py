@@ -1,0 +1,1 @@
+"""A job on YARN as its users see it, with a master and without."""
