@@ -37,7 +37,8 @@ class Report:
 class FakeMaster:
     """Takes reports, gives the orders and cluster specs a test sets.
 
-    ``down`` makes it answer ``down_with``, ``revoked`` 409.
+    ``down`` makes it answer ``down_with``, ``revoked`` 409; ``unwritten`` are
+    reports that it cannot make durable.
     """
 
     def __init__(self, secret: bytes, port: int = 0) -> None:
@@ -50,6 +51,7 @@ class FakeMaster:
         self.down_with = 503
         self.turned_away = 0
         self.revoked = False
+        self.unwritten: set[str] = set()
         self._number = 1
         self._order = {"attempt": 0, "generation": 0, "stop": False, "grace_s": 10.0}
         self._spec: dict[str, Any] | None = None
@@ -148,6 +150,8 @@ class FakeMaster:
             kind = path.removeprefix("/starter/v1/")
             if method != "POST" or kind not in ("register", "poll", "started", "exited"):
                 return 400, {"error": f"{method} {path}?"}
+            if kind in self.unwritten:
+                return 503, {"error": "the journal cannot be written"}
             value = json.loads(body)
             if kind == "poll":
                 self.polls.append(value)

@@ -315,6 +315,14 @@ def test_a_master_that_is_not_ready_is_asked_again(master: FakeMaster, start: St
     master.expect("register", 0)
 
 
+def test_word_of_a_start_does_not_hold_up_word_of_the_end(master: FakeMaster, start: Start) -> None:
+    master.unwritten = {"started"}
+    start("exit 6")
+    master.meet()
+    assert master.expect("exited", 0)["exit_code"] == 6
+    assert [report.kind for report in master.reports] == ["register", "exited"]
+
+
 def test_a_new_master_is_found_through_the_file(
     master: FakeMaster, start: Start, tmp_path: Path
 ) -> None:

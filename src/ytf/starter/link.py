@@ -12,7 +12,7 @@ from ytf.starter.situation import CANNOT_BEGIN, REVOKED, DismissedError, Ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping, Optional
+    from typing import Callable, Mapping, Optional
 
     from ytf.starter.auth import Signer
     from ytf.starter.http import Answer
@@ -22,6 +22,10 @@ FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
 SIGNATURE_PATIENCE_S = 10.0
 """How long a starter that never had a good answer puts up with signatures that do not match."""
+
+
+class MootError(Exception):
+    """Nobody needs an answer any more."""
 
 
 class Link:
@@ -41,11 +45,13 @@ class Link:
         path: str,
         body: Optional[Mapping[str, object]] = None,
         timeout_s: float = 10.0,
+        is_moot: Optional[Callable[[], bool]] = None,
     ) -> Answer:
         """A master's answer, however long that takes: 200, or 404 to a GET.
 
         The call may be executed more than once. Raises :class:`DismissedError`
-        when the answer is that this starter is not wanted or not understood.
+        when the answer is that this starter is not wanted or not understood,
+        and :class:`MootError` instead of trying again once ``is_moot``.
         """
         data = b"" if body is None else json.dumps(body).encode()
         wait_s = FIRST_WAIT_S
@@ -76,6 +82,8 @@ class Link:
             if text != trouble:
                 say("%s: trying again: %s" % (path, text))
                 trouble = text
+            if is_moot is not None and is_moot():
+                raise MootError
             self._whereabouts.reread()
             # Jitter: thousands of starters lose the same master at the same moment.
             self._whereabouts.wait(url, wait_s * (0.5 + os.urandom(1)[0] / 256))

@@ -1,10 +1,16 @@
-"""Telling the master what happened, in order, each report until it is durable."""
+"""Telling the master what happened, in order, each report until it is durable.
+
+But for word of a start that the program's end has overtaken: a master that
+cannot make anything durable, its disk being full, must still hear of the end.
+"""
 
 from __future__ import annotations
 
 import threading
 from queue import SimpleQueue
 
+from ytf.starter.link import MootError
+from ytf.starter.log import say
 from ytf.starter.situation import Acknowledged, DismissedError, Order
 
 TYPE_CHECKING = False
@@ -56,12 +62,21 @@ class Reporter:
         try:
             while True:
                 report, attempt, body = self._queue.get()
-                answer = self._link.ask("POST", "/starter/v1/" + report, body)
-                self._inbox.put(Order.of(answer.json()["order"]))
-                self._inbox.put(Acknowledged(report, attempt))
+                try:
+                    self._deliver(report, attempt, body)
+                except MootError:
+                    say("%s: not told, as more has happened since" % report)
                 with self._delivered:
                     self._undelivered -= 1
                     self._delivered.notify_all()
         except DismissedError as exc:
             self._link.close()
             self._inbox.put(exc.ended)
+
+    def _deliver(self, report: str, attempt: int, body: Dict[str, object]) -> None:
+        def is_moot() -> bool:
+            return report == STARTED and not self._queue.empty()
+
+        answer = self._link.ask("POST", "/starter/v1/" + report, body, is_moot=is_moot)
+        self._inbox.put(Order.of(answer.json()["order"]))
+        self._inbox.put(Acknowledged(report, attempt))
