@@ -13,7 +13,7 @@ import pytest
 from tests.backends.yarn.fakes import NODE, TOKEN, allocation, completed, container
 from tests.backends.yarn.master.test_containers import FIRST, World, launch, record, wish
 from ytf.backends.api import Launch
-from ytf.backends.yarn.master.containers import node_line
+from ytf.backends.yarn.master.lines import node_line
 from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.hadoop.rpc.errors import (
     AttemptNotFoundError,
@@ -128,7 +128,7 @@ async def test_a_node_that_hangs_is_not_waited_for_as_long_as_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     soon = RpcSettings(connect_timeout_s=0.1, call_timeout_s=0.1)
-    monkeypatch.setattr("ytf.backends.yarn.master.containers._NODE_SETTINGS", soon)
+    monkeypatch.setattr("ytf.backends.yarn.master.lines._SETTINGS", soon)
     with socket.create_server(("127.0.0.1", 0)) as hung:
         node = NodeId("127.0.0.1", hung.getsockname()[1])
         async with node_line(msgspec.structs.replace(TOKEN, node=node)) as line:

@@ -16,25 +16,23 @@ from ytf.backends.yarn.home import JobHome
 from ytf.backends.yarn.kinds import resource_of
 from ytf.backends.yarn.ledger import Kind, Ledger
 from ytf.backends.yarn.master.causes import completion
+from ytf.backends.yarn.master.lines import Connect, NodeLines, node_line
 from ytf.backends.yarn.master.patience import patiently
 from ytf.backends.yarn.master.telling import Teller
 from ytf.backends.yarn.nodes import NameOf, log_page
-from ytf.errors import OutcomeUnknownError, YtfError
+from ytf.errors import OutcomeUnknownError
 from ytf.hadoop.rpc.errors import AttemptNotFoundError, NotRegisteredError
-from ytf.hadoop.rpc.settings import RpcSettings
 from ytf.hadoop.yarn.asks import Beat
 from ytf.hadoop.yarn.ids import ContainerId as YarnContainerId
 from ytf.hadoop.yarn.ids import NodeId as YarnNodeId
 from ytf.hadoop.yarn.launch import LaunchContext
 from ytf.hadoop.yarn.master import MasterProtocol
-from ytf.hadoop.yarn.node import NodeProtocol
 from ytf.hadoop.yarn.records import (
     Allocation,
     Container,
     MasterCommand,
     NodeReport,
     NodeState,
-    NodeToken,
     Registration,
 )
 from ytf.hadoop.yarn.records import FinalStatus as YarnFinalStatus
@@ -63,18 +61,8 @@ RELAX_AFTER_BEATS = 30
 QUICK_BEATS = 100
 """So many, and a job waits for others to end: it must not keep the ResourceManager busy."""
 
-_NODE_SETTINGS = RpcSettings(connect_timeout_s=10.0, call_timeout_s=30.0)
-"""A node that takes longer over a start or a stop hangs, and its task waits meanwhile."""
-_UNKNOWN = "is not handled by this NodeManager"
-"""What a node says of a container it knows nothing of (``ContainerManagerImpl``)."""
-
 MakeContext = Callable[[Launch], LaunchContext]
 """Makes what a node needs to start a starter."""
-
-
-def node_line(token: NodeToken) -> NodeProtocol:
-    """A line to a node that does not wait for one that hangs."""
-    return NodeProtocol(token, settings=_NODE_SETTINGS)
 
 
 class YarnContainers:
@@ -97,7 +85,7 @@ class YarnContainers:
         make_context: MakeContext,
         home: JobHome,
         scheme: str = "http",
-        connect: Callable[[NodeToken], NodeProtocol] = node_line,
+        connect: Connect = node_line,
     ) -> None:
         self._protocol = protocol
         self._user = user
@@ -107,7 +95,7 @@ class YarnContainers:
         self._make_context = make_context
         self._home = home
         self._scheme = scheme
-        self._connect = connect
+        self._lines = NodeLines(connect)
         self._tracking_url = ""
         self._maximum = Resource()
         self._queue = ""
@@ -123,8 +111,6 @@ class YarnContainers:
         self._is_new = False
         self._avoid: frozenset[str] = frozenset()
         self._avoided: frozenset[str] = frozenset()
-        self._tokens: dict[YarnNodeId, NodeToken] = {}
-        self._lines: dict[YarnNodeId, NodeProtocol] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
@@ -228,7 +214,7 @@ class YarnContainers:
             FinalStatus.KILLED: YarnFinalStatus.KILLED,
         }[record.status.final_status or FinalStatus.FAILED]
         await self._unregister(status, _last_words(record.status))
-        await asyncio.gather(self._protocol.close(), *(x.close() for x in self._lines.values()))
+        await asyncio.gather(self._protocol.close(), self._lines.close())
         # Last: an attempt after this one would need it, and now there will be none.
         if is_kept:
             await self._remove_staging()
@@ -255,7 +241,7 @@ class YarnContainers:
             place.hostname or "", place.port or -1, self._tracking_url
         )
         self._maximum, self._queue = registration.maximum, registration.queue
-        self._keep_tokens(registration.node_tokens)
+        self._lines.keep(registration.node_tokens)
         return registration
 
     async def _unregister(self, status: YarnFinalStatus, diagnostics: str) -> None:
@@ -318,7 +304,7 @@ class YarnContainers:
 
     def _take(self, allocation: Allocation) -> None:
         self._headroom = allocation.headroom
-        self._keep_tokens(allocation.node_tokens)
+        self._lines.keep(allocation.node_tokens)
         for container in allocation.allocated:
             self._allocated(container)
         if allocation.previous_containers:
@@ -388,57 +374,20 @@ class YarnContainers:
         for text in self._teller.crowded(self._ledger):
             self._events.put_nowait(BackendNoted(text=text))
 
-    def _keep_tokens(self, tokens: Sequence[NodeToken]) -> None:
-        for token in tokens:
-            self._tokens[token.node] = token
-            line = self._lines.get(token.node)
-            if line is not None:
-                line.renew(token.token)
-
     # ------------------------------------------------------------------ the nodes
 
     async def _start(self, container: Container, launch: Launch) -> None:
-        try:
-            line = self._line(container.node)
-            done = await line.start([(container, self._make_context(launch))])
-        except OutcomeUnknownError as error:
-            # It may run or not; stopped first, it is surely the one thing and not the other.
-            await self._stop(container)
-            # A node that did not answer may not have heard of the stop either.
+        reason = await self._lines.start(container, self._make_context(launch))
+        if reason:
+            # Also where a node did not answer: it may not have heard that it is to stop either.
             self._releases.append(container.id)
-            self._failed(launch.container, f"{container.node} did not answer: {error}")
-        except YtfError as error:
-            self._releases.append(container.id)
-            self._failed(launch.container, f"{container.node} refused: {error}")
-        else:
-            for failure in done.failed:
-                self._releases.append(container.id)
-                self._failed(launch.container, f"{container.node} refused: {failure.message}")
-
-    def _failed(self, container: ContainerId, reason: str) -> None:
-        self._events.put_nowait(LaunchFailed(container=container, reason=reason))
-        self._wake.set()
+            self._events.put_nowait(LaunchFailed(container=launch.container, reason=reason))
+            self._wake.set()
 
     async def _stop(self, container: Container) -> None:
-        known = ContainerId(str(container.id))
-        try:
-            done = await self._line(container.node).stop([container.id])
-        except YtfError:
-            # The release that the next beat carries ends it as well, if more slowly.
-            return
-        # A node that still recovers, say, fails it as well: then the ResourceManager tells the end.
-        if any(_UNKNOWN in failure.message for failure in done.failed):
-            # The node knows nothing of it (any more), so nothing of it runs.
+        if await self._lines.stop(container):
+            known = ContainerId(str(container.id))
             self._events.put_nowait(ContainerCompleted(container=known, cause=Cause.RELEASED))
-
-    def _line(self, node: YarnNodeId) -> NodeProtocol:
-        line = self._lines.get(node)
-        if line is None:
-            token = self._tokens.get(node)
-            if token is None:
-                raise YtfError(f"the ResourceManager has given us no token for {node}")
-            line = self._lines[node] = self._connect(token)
-        return line
 
     def _do(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
