@@ -13,7 +13,7 @@ from tests.backends.yarn.fakes import node_report
 from tests.backends.yarn.job.staged import stage
 from tests.backends.yarn.job.told import report
 from tests.backends.yarn.test_sweep import JOB, Answers, FakeRm
-from ytf.backends.yarn.home import UnreadableJobError, YarnHome
+from ytf.backends.yarn.home import JobHome, UnreadableJobError, YarnHome
 from ytf.backends.yarn.job import handle, line
 from ytf.backends.yarn.job.handle import YarnJob
 from ytf.errors import InternalError, OutcomeUnknownError, UnreachableError
@@ -25,6 +25,7 @@ from ytf.hadoop.yarn.records import (
     NodeReport,
     NodeState,
 )
+from ytf.specs.status import JobState
 from ytf.starter.http import Answer, ChannelError
 from ytf.storage.files import LocalFiles
 from ytf.storage.hdfs import HdfsFiles
@@ -40,6 +41,7 @@ class Moody(Answers):
         self.known[JOB] = told
         self.moods: list[Exception] = []
         self.kills: list[str] = []
+        self.killed_is: ApplicationReport | None = None
         self.running: list[NodeReport] = [node_report()]
 
     async def nodes(self, *states: NodeState) -> list[NodeReport]:
@@ -54,6 +56,8 @@ class Moody(Answers):
         if self.moods:
             raise self.moods.pop(0)
         self.kills.append(reason)
+        if self.killed_is is not None:
+            self.known[JOB] = self.killed_is
         return True
 
 
@@ -101,6 +105,43 @@ def test_a_master_that_cannot_take_a_kill_in_is_not_needed_for_it(world: World) 
         world.job.status()
     world.job.kill("enough")
     assert world.rm.kills == ["Killed by alice: enough"]
+
+
+def test_who_kills_a_job_without_a_master_also_puts_it_away(world: World) -> None:
+    world.rm.known[JOB] = report(ApplicationState.ACCEPTED)
+    world.rm.killed_is = report(ApplicationState.KILLED)
+    world.job.kill("enough")
+    assert world.job.status().state is JobState.KILLED
+    assert world.home.record() is not None
+    assert not world.staging.exists()
+
+
+def test_without_hdfs_it_is_told_what_yarn_tells(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(self: JobHome) -> bytes:
+        raise UnreachableError("hdfs://nn does not answer")
+
+    monkeypatch.setattr(JobHome, "secret", away)
+    told = world.job.status()
+    assert told.state is JobState.STARTING
+    assert "This is what YARN tells, as HDFS cannot be read: hdfs://nn" in told.diagnostics
+    # That is no news to who waits, and has patience of its own.
+    with pytest.raises(UnreachableError):
+        world.job.wait(told, timeout_s=0.05)
+
+
+def test_a_recorded_job_needs_no_resourcemanager(world: World) -> None:
+    away: list[Exception] = [UnreachableError("nobody listens")]
+    world.rm.moods = list(away)
+    with pytest.raises(UnreachableError, match="nobody listens"):
+        world.job.status()
+    world.rm.known[JOB] = report(ApplicationState.KILLED)
+    ended = world.job.status()
+    world.rm.moods = away * 3
+    assert world.job.exists()
+    assert world.job.status().tasks == ended.tasks
+    assert world.job.events()
 
 
 def test_a_kill_asks_until_yarn_has_heard(world: World) -> None:

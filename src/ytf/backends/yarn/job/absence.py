@@ -17,7 +17,7 @@ from ytf.errors import NotFoundError
 from ytf.hadoop.yarn.records import ApplicationReport
 from ytf.specs import codec
 from ytf.specs.job import JobSpec
-from ytf.specs.status import JobEvent, JobRecord, JobState
+from ytf.specs.status import JobEvent, JobRecord, JobState, JobStatus
 
 _RECORDED = "This is the last that was recorded of it."
 
@@ -48,6 +48,14 @@ def without_master(sight: Sight, unheard: Unheard) -> JobRecord:
     if not unheard.why:
         return _as_yarn_sees(report, spec, waiting)
     return _last_known(sight, report, spec, why_silent(report, unheard.why, waiting))
+
+
+def without_hdfs(report: ApplicationReport, why: str) -> JobStatus:
+    """What YARN tells of a job while nobody can read what is ours of it."""
+    told = status_of(report, None)
+    note = f"This is what YARN tells, as HDFS cannot be read: {why}"
+    said = "\n".join(filter(None, (told.diagnostics, note)))
+    return msgspec.structs.replace(told, diagnostics=said)
 
 
 def _last_known(

@@ -11,7 +11,7 @@ import msgspec
 from ytf.backends import answers
 from ytf.backends.api import Access, LogLine, Tell, over, silent
 from ytf.backends.yarn.asking import ResourceManager
-from ytf.backends.yarn.job.absence import without_master
+from ytf.backends.yarn.job.absence import without_hdfs, without_master
 from ytf.backends.yarn.job.line import MasterLine, Unheard
 from ytf.backends.yarn.job.sight import Sight
 from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError, YtfError
@@ -55,8 +55,16 @@ class YarnJob:
         return sight.report() is not None or sight.home.record() is not None
 
     def status(self) -> JobStatus:
-        """How the job and its tasks are now, or were when its master was last heard of."""
-        return self._status(_PATIENCE_S)
+        """How the job and its tasks are now, or were when its master was last heard of.
+
+        While HDFS is away, in which the way to the master is: what YARN tells.
+        """
+        try:
+            return self._status(_PATIENCE_S)
+        except (UnreachableError, OutcomeUnknownError) as exc:
+            if self._sight.said is None:
+                raise
+            return without_hdfs(self._sight.said, str(exc))
 
     def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
         """The next status that differs from ``known``, or the same one after ``timeout_s``.
@@ -97,6 +105,9 @@ class YarnJob:
             if isinstance(heard, Answer):
                 return
         self._kill_without_master(f"Killed by {user}: {reason}")
+        # If that cannot be now, a later command's sweep sees to it: what was asked for is done.
+        with contextlib.suppress(YtfError, OSError):
+            self._put_away()
 
     def logs(self, tasks: list[TaskId], *, follow: bool, tell: Tell = silent) -> Iterator[LogLine]:
         """Lines of the tasks' logs; with ``follow`` until the job and its logs have ended.
@@ -104,7 +115,7 @@ class YarnJob:
         ``tell`` hears what cannot be read, and why. Raises ``NotFoundError`` for a
         task the job does not have.
         """
-        status = self.status()
+        status = self._status(_PATIENCE_S)
         if not status.state.is_final:
             # Gathered logs have permissions of their own, which HDFS looks after.
             self._sight.refuse_if_closed("the tasks' output")
@@ -195,6 +206,12 @@ class YarnJob:
         if self._sight.is_ours:
             self._sight.home.remove_staging()
         return ended
+
+    def _put_away(self) -> None:
+        """Record a job that YARN has just ended, and remove what it left."""
+        report = self._sight.report()
+        if report is not None and report.state.ended and self._sight.is_ours:
+            without_master(self._sight, Unheard(report))
 
     def _kill_without_master(self, why: str) -> None:
         sight, deadline = self._sight, time.monotonic() + _KILL_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ytf.backends.yarn.asking import ResourceManager
 from ytf.backends.yarn.home import JobHome, YarnHome
-from ytf.errors import RefusedError
+from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import ApplicationReport, NodeReport, NodeState
@@ -26,14 +26,28 @@ class Sight:
         self._closed: bool | None = None
 
     def report(self) -> ApplicationReport | None:
-        """What the ResourceManager says; None if it does not know the job (any more)."""
+        """What the ResourceManager says; None if it does not know the job (any more).
+
+        And None if it does not answer, but the job is over and recorded: then
+        there is nothing that it could add.
+        """
         try:
             self.said = self.rm.ask(lambda rm: rm.report(self.id))
         except ApplicationNotFoundError:
             self.said = None
+        except (UnreachableError, OutcomeUnknownError):
+            if not self._is_recorded():
+                raise
+            self.said = None
         else:
             self.owner = self.said.user
         return self.said
+
+    def _is_recorded(self) -> bool:
+        try:
+            return self.home.record() is not None
+        except OSError:
+            return False  # that HDFS is away, too, is not the first thing to be told
 
     @property
     def is_ours(self) -> bool:
