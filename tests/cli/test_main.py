@@ -65,6 +65,13 @@ def test_wrong_usage_is_said_once_and_clearly(
     assert hint in "".join(lines[1:])
 
 
+def test_only_the_id_of_a_job_is_required_for_its_logs(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["logs"]) == 2
+    assert capfd.readouterr().err == (
+        "ytf: error: the following arguments are required: ID\nhint: see ytf logs --help\n"
+    )
+
+
 @pytest.mark.parametrize("command", ["status", "logs", "kill", "spec", "events"])
 @pytest.mark.parametrize(
     ("job", "message"),

@@ -109,8 +109,10 @@ def run(args: Namespace) -> int:
         return 0
     if args.cluster_command == "kill":
         cluster.kill(args.daemon)
+        _say(f"{args.daemon} is killed")
         return 0
     cluster.restart(args.daemon)
+    _say(f"{args.daemon} serves again")
     return 0
 
 

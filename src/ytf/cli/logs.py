@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from ytf.backends.api import JobHandle, LogLine
@@ -35,7 +35,9 @@ def logs(job: str, which: Sequence[str], *, follow: bool, tail: int | None = Non
     colour = _colours(sys.stdout)
     places = {task: number for number, task in enumerate(tasks)}
     lines = handle.logs(tasks, follow=follow, tell=lambda text: say(f"ytf: {text}"))
-    for line in lines if tail is None else _last(handle, tasks, tail, lines):
+    if tail is not None:
+        lines = _last_and_later(handle, tasks, tail, lines) if follow else _last(lines, tail)
+    for line in lines:
         code = _PALETTE[places.get(line.task, 0) % len(_PALETTE)] if colour else None
         sys.stdout.write(render(line, code) + "\n")
         if follow:
@@ -67,20 +69,30 @@ def _no_such_task(status: JobStatus, word: str, tasks: list[TaskId]) -> NotFound
     )
 
 
-def _last(
+def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:
+    """The last lines of each stream."""
+    kept: dict[tuple[str, str], deque[LogLine]] = {}
+    for line in lines:
+        kept.setdefault((line.task, line.stream), deque(maxlen=tail)).append(line)
+    for last in kept.values():
+        yield from last
+
+
+def _last_and_later(
     handle: JobHandle, tasks: list[TaskId], tail: int, lines: Iterator[LogLine]
 ) -> Iterator[LogLine]:
     """The last lines of each stream as it is now, then those of ``lines`` that came later."""
-    kept: dict[tuple[str, str], deque[LogLine]] = {}
     known: Counter[tuple[str, int, str]] = Counter()
     newest: dict[tuple[str, int, str], LogLine] = {}
-    for line in handle.logs(tasks, follow=False):
-        kept.setdefault((line.task, line.stream), deque(maxlen=tail)).append(line)
-        place = line.task, line.attempt, line.stream
-        known[place] += 1
-        newest[place] = line
-    for last in kept.values():
-        yield from last
+
+    def noted() -> Iterator[LogLine]:
+        for line in handle.logs(tasks, follow=False):
+            place = line.task, line.attempt, line.stream
+            known[place] += 1
+            newest[place] = line
+            yield line
+
+    yield from _last(noted(), tail)
     for line in lines:
         place = line.task, line.attempt, line.stream
         if known[place]:

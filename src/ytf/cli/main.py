@@ -72,7 +72,10 @@ def parser() -> Parser:
     list_.add_argument("--backend", metavar="<backend>", help="local or yarn")
 
     logs = command("logs", "what the tasks wrote: `worker:0 | stdout`, `worker:0 ! stderr`")
-    logs.add_argument("tasks", metavar="GROUP[:INDEX]", nargs="*", help="only these tasks")
+    # Without a default argparse would call them required when the ID is missing.
+    logs.add_argument(
+        "tasks", metavar="GROUP[:INDEX]", nargs="*", default=[], help="only these tasks"
+    )
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
     logs.add_argument(
         "--tail", metavar="<n>", help="only the last n lines of each task's stdout and stderr"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -32,13 +33,31 @@ def show(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) 
 
 
 def plain(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns two spaces apart; an empty cell is a ``-``, so that fields can be counted."""
+    """Columns two spaces apart; an empty cell is a ``-``, so that fields can be counted.
+
+    They are aligned for a terminal, where some characters are wide and some have no width.
+    """
     lines = [[h.upper() for h in headers], *([cell or "-" for cell in row] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
+    widths = [max(_width(line[i]) for line in lines) for i in range(len(headers))]
     return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        "  ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
+        ).rstrip()
         + "\n"
         for line in lines
+    )
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(
+        # Marks go onto the character before; joiners and their like are not seen.
+        0
+        if unicodedata.category(char) in ("Mn", "Me", "Cf")
+        else 2
+        if unicodedata.east_asian_width(char) in "WF"
+        else 1
+        for char in text
     )
 
 

@@ -80,7 +80,9 @@ def _existing(path: str, base: Path, where: str, remote: bool) -> str:
         )
     place = base / path
     if not place.exists():
-        raise SpecError(f"there is no file {path!r} in {place.parent}", where=where)
+        # A path from / on says by itself where it was looked for.
+        there = "" if os.path.isabs(path) else f" in {place.parent}"
+        raise SpecError(f"there is no file {path!r}{there}", where=where)
     if not os.access(place, os.R_OK):
         raise SpecError(f"{place} cannot be read", where=where, hint="check its permissions")
     return os.path.normpath(place)

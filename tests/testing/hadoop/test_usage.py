@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ytf.cli import cluster, main
-from ytf.testing.hadoop import ClusterOptions, Queue
+from ytf.testing.hadoop import Cluster, ClusterOptions, Queue
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,21 @@ def test_no_such_cluster(command: str, tmp_path: Path, capfd: pytest.CaptureFixt
         "",
         "ytf: error: there is no cluster default\nhint: there is other: give one with --name\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("kill", "ytf: nm1 is killed\n"), ("restart", "ytf: nm1 serves again\n")],
+)
+def test_what_was_done_to_a_daemon_is_said(
+    command: str, said: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(Cluster, "open", lambda directory, **_: Cluster(directory))
+    monkeypatch.setattr(Cluster, command, lambda _, name: done.append(name))
+    assert main.main(["cluster", command, "nm1"]) == 0
+    assert done == ["nm1"]
+    assert capfd.readouterr() == ("", said)
 
 
 def test_the_record_of_something_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

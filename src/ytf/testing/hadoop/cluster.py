@@ -271,7 +271,10 @@ class Cluster:
         self._fleet.wait(self._fleet.hdfs_is_writable, "HDFS to be writable", timeout_s)
 
     def wait_until_serving(self, name: str, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Return when a daemon does what it is for: a node runs, a ResourceManager answers."""
+        """Return when a daemon does what it is for: a node runs, a ResourceManager hears clients.
+
+        Of a pair, one that stands by serves too.
+        """
         self._fleet.wait(lambda: self._fleet.serves(name), f"{name} to serve", timeout_s)
 
     def java(
@@ -409,6 +412,8 @@ class Cluster:
             self.wait_until_serving(name, left())
         self._progress("HDFS is up")
         self.wait_for_nodes(self.options.nodes, left())
+        for daemon in fleet.of_kind(RESOURCE_MANAGER):
+            self.wait_until_serving(daemon.name, left())
         if new and self.options.labels:
             furnishing.give_labels(fleet.record, self.active_rm(), self.running_nodes())
         nodes = self.options.nodes

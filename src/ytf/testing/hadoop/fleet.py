@@ -168,23 +168,38 @@ class Fleet:
         return list(probes.running_nodes(rm)) if rm is not None else []
 
     def serves(self, name: str) -> bool:
-        """Whether a daemon does what it is for."""
+        """Whether a daemon does what it is for: a client that calls it now is heard.
+
+        A ResourceManager of a pair also stands by, once the other one is active.
+        """
         daemon = self.daemon(name)
         if daemon.kind is ZOOKEEPER:
             return probes.zookeeper_serves(daemon)
         if daemon.kind is NODE_MANAGER:
             return self._is_registered(daemon)
         if daemon.kind is RESOURCE_MANAGER:
-            return probes.get_json(daemon, "/ws/v1/cluster/info") is not None
+            return self._rm_serves(daemon)
         if daemon.kind is DATA_NODE:
             return self._is_known(daemon) and self.hdfs_is_writable()
         role = self.role(daemon)
-        return role == STANDBY or (role == ACTIVE and self.hdfs_is_writable())
+        return (
+            role is not None
+            and probes.accepts(daemon, "rpc")
+            and (role == STANDBY or self.hdfs_is_writable())
+        )
 
     def hdfs_is_writable(self) -> bool:
         """Whether there is an active NameNode with a DataNode, out of safe mode."""
         name_node = self.active(NAME_NODE)
         return name_node is not None and probes.hdfs_is_writable(name_node)
+
+    def _rm_serves(self, rm: Daemon) -> bool:
+        """Whether a ResourceManager is active and hears its clients, or has its place in a pair."""
+        # Its web server answers seconds before it is either.
+        role = self.role(rm)
+        if role == STANDBY:
+            return self.active(RESOURCE_MANAGER) is not None
+        return role == ACTIVE and probes.accepts(rm, "rpc")
 
     def _is_known(self, data_node: Daemon) -> bool:
         """Whether every NameNode that runs has heard of this very process of a DataNode."""

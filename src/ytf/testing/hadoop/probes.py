@@ -1,4 +1,4 @@
-"""Questions to the daemons' own HTTP and what their answers mean."""
+"""Questions to the daemons, most by their own HTTP, and what their answers mean."""
 
 from __future__ import annotations
 
@@ -123,6 +123,12 @@ def make_directory(name_node: Daemon, path: str, user: str, permission: str) -> 
     as_user = {"user.name": user}
     made = urlencode({"op": "MKDIRS", "permission": permission, **as_user})
     request(name_node, "PUT", f"/webhdfs/v1{path}?{made}")
+
+
+def accepts(daemon: Daemon, port_name: str) -> bool:
+    """True if a daemon takes a connection at one of its ports, else raises an ``OSError``."""
+    with socket.create_connection((HOST, daemon.ports[port_name]), _SOON_S):
+        return True
 
 
 def zookeeper_serves(zookeeper: Daemon) -> bool:

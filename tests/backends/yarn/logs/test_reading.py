@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.backends.yarn.fakes import node_report
-from tests.backends.yarn.job.told import report
+from tests.backends.yarn.job.told import APP, report
 from tests.backends.yarn.logs.log_places import SECRET, MadeStarter, made_starter
 from tests.backends.yarn.test_sweep import JOB, Answers, FakeRm
 from tests.client.fakes import status, task
@@ -22,16 +22,24 @@ from tests.hadoop_logs.nodes import C, LogNode, log_node
 from ytf.backends import answers
 from ytf.backends.api import Access, LogLine, MasterAddress, over
 from ytf.backends.yarn.job.handle import YarnJob
-from ytf.backends.yarn.logs import gathered, live
+from ytf.backends.yarn.logs import gathered, live, watching
 from ytf.backends.yarn.logs.reading import read_logs
 from ytf.errors import NotFoundError, UnreachableError
 from ytf.hadoop.conf import Configuration
-from ytf.hadoop.yarn.ids import NodeId
-from ytf.hadoop.yarn.records import ApplicationState, LogStatus, NodeReport, NodeState
+from ytf.hadoop.yarn.ids import AttemptId, NodeId
+from ytf.hadoop.yarn.records import (
+    ApplicationReport,
+    ApplicationState,
+    LogStatus,
+    NodeReport,
+    NodeState,
+    ResourceUsage,
+)
+from ytf.hadoop.yarn.resources import Resource
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.names import TaskId
 from ytf.specs.status import JobState, JobStatus, StarterPlace, TaskState, TaskStatus
-from ytf.starter.http import Answer
+from ytf.starter.http import Answer, OutcomeUnknownError
 from ytf.storage.files import LocalFiles
 from ytf.storage.hdfs import HdfsFiles
 from ytf.testing.waiting import eventually
@@ -65,6 +73,7 @@ class Job(YarnJob):
         self._failure: Exception | None = None
         self.starters: list[StarterPlace] = []
         self.is_closed = False
+        self.waits = 0
         self.now = status(JobState.RUNNING, self.worker())
 
     def worker(self, **fields: object) -> TaskStatus:
@@ -85,6 +94,7 @@ class Job(YarnJob):
     def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
         self._changed.wait(0.02)
         self._changed.clear()
+        self.waits += 1
         if self._failure is not None:
             raise self._failure
         return self.now
@@ -109,6 +119,9 @@ class Job(YarnJob):
         told = msgspec.structs.replace(
             report(ApplicationState.FINISHED), log_status=progress, user="alice"
         )
+        self.yarn_says(told)
+
+    def yarn_says(self, told: ApplicationReport) -> None:
         self._fake_rm.answers.known[JOB] = told
 
     def gather(self, files: dict[str, bytes], node: str = "n_1", container: str = C) -> None:
@@ -356,6 +369,96 @@ def test_where_the_status_does_not_say_where_yarn_does(job: Job, nm: LogNode) ->
     lines = read_logs(job, [], follow=False, tell=said.append)
     assert [line.text for line in lines] == ["one"]
     assert said == ["the log of worker:9 on n9:1 cannot be read: YARN knows no such node any more"]
+
+
+def never_launched(job: Job, **fields: object) -> None:
+    """It is over, and its tasks had no containers; ``fields`` is what YARN tells otherwise."""
+    job.end(task("worker", 0, TaskState.KILLED), progress=LogStatus.NOT_STARTED)
+    known = job.rm.ask(lambda rm: rm.report(APP))
+    job.yarn_says(msgspec.structs.replace(known, **{"usage": usage(), **fields}))
+
+
+def usage(memory_mb_seconds: int = 0) -> ResourceUsage:
+    # What YARN tells of an application that holds nothing any more.
+    nothing = Resource(-1, -1)
+    return ResourceUsage(
+        used_containers=-1,
+        used=nothing,
+        needed=nothing,
+        memory_mb_seconds=memory_mb_seconds,
+        vcore_seconds=0,
+    )
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_job_that_never_had_a_container_has_no_logs_to_wait_for(job: Job, follow: bool) -> None:
+    never_launched(job)
+    said: list[str] = []
+    assert list(read_logs(job, [], follow=follow, tell=said.append)) == []
+    assert said == [f"no task of {JOB} ever ran, so there are no logs"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"launched_ms": 1600},
+        {"rpc_port": 4242},
+        {"usage": usage(memory_mb_seconds=1)},
+        {"attempt": AttemptId(APP, 2)},
+        {"usage": None},
+        {"user": "bob"},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_one_that_may_have_had_some_is_waited_for(job: Job, fields: dict[str, object]) -> None:
+    never_launched(job, log_status=LogStatus.SUCCEEDED, **fields)
+    job.gather({OUT: b"one\n"})
+    assert [line.text for line in read_logs(job, [], follow=False)] == ["one"]
+
+
+def test_a_job_whose_master_alone_ran(job: Job) -> None:
+    never_launched(job, log_status=LogStatus.SUCCEEDED, launched_ms=1600)
+    job.gather({"stderr": b"a master's\n"})
+    said: list[str] = []
+    assert list(read_logs(job, [], follow=False, tell=said.append)) == []
+    assert said == [f"no task of {JOB} ever ran, so there are no logs"]
+
+
+def test_a_task_that_is_over_is_no_alarm_while_others_run(
+    job: Job, nm: LogNode, starter: MadeStarter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_SURE_S", 0.0)
+    said: list[str] = []
+    lines = read_logs(job, [], follow=True, tell=said.append)
+    write(starter, b"one\n")
+    assert take(lines, 1) == ["one"]
+    # The master has not seen its container's end, and later no status tells it.
+    job.become(status(JobState.RUNNING, job.worker(state=TaskState.SUCCEEDED)))
+    seen = job.waits
+    eventually(lambda: job.waits > seen + 1, 10, lambda: "the status is not seen")
+    nm.files = files_of(starter) | {OUT: b"one\ntwo\n"}
+    # As a starter that is gone: nobody listens where it was.
+    job.starters = [MadeStarter.place_at(DEAD)]
+    assert take(lines, 1) == ["two"]
+    job.starters = []
+    job.gather(nm.files)
+    job.end(job.worker(state=TaskState.SUCCEEDED))
+    assert list(lines) == []
+    assert said == []
+
+
+def test_that_the_master_does_not_answer_is_said(
+    job: Job, nm: LogNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(*args: object) -> Answer:
+        assert args[-1] == pytest.approx(2.0)
+        raise OutcomeUnknownError("timed out")
+
+    monkeypatch.setattr(answers, "signed_call", hang)
+    nm.files[OUT] = b"one\n"
+    said: list[str] = []
+    assert [line.text for line in read_logs(job, [], follow=False, tell=said.append)] == ["one"]
+    assert said == ["the master does not answer: timed out; the nodes are asked instead"]
 
 
 def test_no_logs_at_all(job: Job) -> None:

@@ -18,7 +18,7 @@ from ytf.errors import RefusedError
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.names import JobId
 from ytf.specs.status import JobState, JobStatus, StarterPlace, TaskState
-from ytf.starter.http import Answer, ChannelError, NotSentError
+from ytf.starter.http import Answer, ChannelError, NotSentError, OutcomeUnknownError
 
 PLACE = MadeStarter.place_at("n:4242")
 ACCESS = Access(
@@ -127,3 +127,26 @@ def test_one_whose_starter_has_gone_has_ended(job: FakeJob) -> None:
     [source] = starters.sources(running(TaskState.SUCCEEDED, exit_code=0))
     assert source.has_ended
     assert source.starter is None
+
+
+def test_the_end_of_a_starter_is_heard_of_though_no_status_tells_it(job: FakeJob) -> None:
+    starters = starters_of(job)
+    over = running(TaskState.SUCCEEDED, exit_code=0)
+    [source] = starters.sources(over)
+    assert (source.starter, source.is_over, source.has_ended) == (PLACE, True, False)
+    job.answer = []
+    [source] = starters.sources(over)
+    assert (source.starter, source.is_over, source.has_ended) == (None, True, True)
+    asked = job.asked
+    starters.sources(over)
+    assert job.asked == asked
+
+
+def test_a_silent_master_is_known_as_such_until_it_answers(job: FakeJob) -> None:
+    starters = starters_of(job)
+    job.answer = OutcomeUnknownError("timed out")
+    starters.sources(running())
+    assert starters.silence == "timed out"
+    job.answer = [PLACE]
+    starters.sources(running())
+    assert starters.silence is None

@@ -117,6 +117,17 @@ def test_a_starter_that_stays_unreachable_is_told_and_tried_again(world: World) 
     watch.close()
 
 
+def test_nothing_is_said_of_the_starter_of_a_task_that_is_over(world: World) -> None:
+    watch = world.watch(world.source)
+    world.write("one\n")
+    assert told(watch) == ["one"]
+    world.end_starter(watch)
+    watch.source = replace(watch.source, is_over=True)
+    for _ in range(3):
+        world.now += 60
+        assert said(watch) == []
+
+
 def test_a_node_of_which_nobody_answers_is_told_once_until_it_does(world: World) -> None:
     dead = replace(world.source, starter=MadeStarter.place_at(DEAD), web="127.0.0.1:7")
     watch = world.watch(dead)

@@ -27,7 +27,7 @@ from ytf.hadoop.logs import (
 )
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError
 from ytf.hadoop.yarn.ids import ApplicationId
-from ytf.hadoop.yarn.records import LogStatus
+from ytf.hadoop.yarn.records import ApplicationReport, LogStatus
 from ytf.specs.names import TaskId, task_id
 from ytf.specs.status import JobStatus, TaskStatus
 from ytf.storage.sources import FileTree
@@ -101,6 +101,8 @@ class Gathering:
         self._told: set[str] = set()
         self._away: set[Attempt] = set()
         self._nothing: NotFoundError | None = None
+        self._has_containers = any(task.container is not None for task in status.tasks)
+        self._has_streams = False
         self._last = {
             Attempt(task_id(task.group, task.index), task.attempt): task
             for task in status.tasks
@@ -116,8 +118,12 @@ class Gathering:
     def lines(self) -> Iterator[LogLine | Said]:
         """What the nodes have gathered, as it comes; raises ``NotFoundError`` if there is nothing.
 
-        Nobody waits for a node that does not answer.
+        Nobody waits for a node that does not answer. That no task ever ran is
+        said instead, and at once where there was not even a master.
         """
+        if not self._has_containers and self._had_no_master():
+            yield self._none_ran()
+            return
         knows_whom = bool(self._awaited)
         begun = time.monotonic()
         probe_at = begun + _PROBE_S
@@ -139,12 +145,27 @@ class Gathering:
             time.sleep(_LOOK_S)
         yield from self._leftover(progress)
 
+    def _report(self) -> ApplicationReport | None:
+        try:
+            return self._job.rm.ask(lambda rm: rm.report(self._id))
+        except ApplicationNotFoundError:
+            return None
+
+    def _had_no_master(self) -> bool:
+        """Whether YARN ended the job before it had any container."""
+        report = self._report()
+        # To others than its owner YARN does not tell what a job has used.
+        if report is None or report.user != self._job.rm.user:
+            return False
+        return _had_no_container(report)
+
+    def _none_ran(self) -> Said:
+        return Said(f"no task of {self._job.job} ever ran, so there are no logs")
+
     def _progress(self) -> LogStatus:
         """How far YARN says that the gathering is; to the end, where it has forgotten the job."""
-        try:
-            return self._job.rm.ask(lambda rm: rm.report(self._id)).log_status
-        except ApplicationNotFoundError:
-            return LogStatus.SUCCEEDED
+        report = self._report()
+        return LogStatus.SUCCEEDED if report is None else report.log_status
 
     def _new_files(self) -> list[AggregatedFile]:
         job = self._job
@@ -160,6 +181,7 @@ class Gathering:
     def _of_file(self, place: GatheredLogs) -> Iterator[LogLine]:
         sizes = place.sizes()
         streams = list(dict.fromkeys(half.stream for half in sizes))
+        self._has_streams = self._has_streams or bool(streams)
         self._awaited -= {Attempt(each.task, each.attempt) for each in streams}
         wanted = [reader for each in streams if (reader := self._readers.of(each)) is not None]
         # A node sorts by name, which puts an older half behind its newest: see
@@ -215,6 +237,20 @@ class Gathering:
                 )
         if self._nothing is not None and not self._told and not self._readers.have_begun():
             raise self._nothing
+        # A record that has no containers may have been made without the journal: files decide.
+        is_complete = progress is LogStatus.SUCCEEDED and bool(self._told)
+        if is_complete and not (self._has_containers or self._has_streams):
+            yield self._none_ran()
+
+
+def _had_no_container(report: ApplicationReport) -> bool:
+    """Whether an application ended without any, as far as YARN tells what it used at all."""
+    if not report.state.ended or report.usage is None:
+        return False
+    is_first = report.attempt is None or report.attempt.number == 1
+    was_there = report.launched_ms > 0 or report.rpc_port > 0
+    has_used = report.usage.memory_mb_seconds > 0 or report.usage.vcore_seconds > 0
+    return is_first and not was_there and not has_used
 
 
 def _names(attempts: Iterable[Attempt]) -> str:

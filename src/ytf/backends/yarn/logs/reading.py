@@ -45,6 +45,8 @@ def _all(
 
 def _now(starters: Starters, status: JobStatus, readers: Readers) -> Iterator[LogLine | Said]:
     sources = [each for each in starters.sources(status) if readers.wants(each.task)]
+    if starters.silence is not None:
+        yield Said(f"the master does not answer: {starters.silence}; the nodes are asked instead")
     opened = starters.logs_of
     yield from look_once([Watch(each, readers, opened, is_patient=False) for each in sources])
 

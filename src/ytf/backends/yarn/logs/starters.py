@@ -20,7 +20,8 @@ from ytf.starter.http import ChannelError
 if TYPE_CHECKING:
     from ytf.backends.yarn.job.handle import YarnJob
 
-_CALL_S = 5.0
+_CALL_S = 2.0
+"""How long a master may take: nodes have the same lines, and somebody waits for them."""
 _STARTERS = msgspec.json.Decoder(list[StarterPlace])
 
 
@@ -36,6 +37,8 @@ class Starters:
         self._known: dict[str, StarterPlace] = {}
         self._webs: dict[str, str] = {}
         self._status: JobStatus | None = None
+        self.silence: str | None = None
+        """What came of it when a master was last asked, and did not answer."""
 
     def logs_of(self, starter: StarterPlace) -> StarterLogs:
         """The logs of one of those that are known."""
@@ -44,7 +47,7 @@ class Starters:
 
     def sources(self, status: JobStatus) -> list[Source]:
         """The containers of the tasks, newest knowledge of each."""
-        if status != self._status or self._lacks_some(status):
+        if status != self._status or self._lacks_some(status) or self._knows_ended(status):
             self._ask()
             self._status = status
         for task in status.tasks:
@@ -58,6 +61,7 @@ class Starters:
                 node=task.node,
                 web=self._webs.get(task.container),
                 starter=self._known.get(task.container),
+                is_over=task.state.is_final,
                 has_ended=task.state.is_final and task.container not in self._known,
             )
             for task in status.tasks
@@ -71,7 +75,12 @@ class Starters:
             for task in status.tasks
         )
 
+    def _knows_ended(self, status: JobStatus) -> bool:
+        """Whether a task is over whose starter was still there: no status tells when it goes."""
+        return any(task.state.is_final and task.container in self._known for task in status.tasks)
+
     def _ask(self) -> None:
+        self.silence = None
         try:
             if self._access is None:
                 self._access = self._job.access()
@@ -81,7 +90,10 @@ class Starters:
             answer = answers.signed_call(
                 master.url, self._access.secret, "GET", "/client/v1/starters", b"", _CALL_S
             )
-        except (NotFoundError, RefusedError, ChannelError):
-            return  # the job is over, not for us to take part in, or between two masters
+        except (NotFoundError, RefusedError):
+            return  # the job is over, or not for us to take part in
+        except ChannelError as exc:
+            self.silence = str(exc) or "it closed the connection"
+            return
         if answer.status == 200:
             self._known = {each.container: each for each in _STARTERS.decode(answer.body)}

@@ -38,7 +38,8 @@ class Source:
     """A container, and where what it writes can be read.
 
     ``starter`` is None before it has registered and after its end, ``web`` (the
-    NodeManager's web address) where nobody knows it.
+    NodeManager's web address) where nobody knows it. ``is_over``: the task is,
+    and its starter goes any moment, before or after the master is heard to say so.
     """
 
     task: TaskId
@@ -46,6 +47,7 @@ class Source:
     node: str | None
     web: str | None
     starter: StarterPlace | None
+    is_over: bool = False
     has_ended: bool = False
 
 
@@ -174,7 +176,7 @@ class Watch:
         self._node_pause.forget()
         self._node_silent = None
         self._is_told = False
-        if source.starter is not None:
+        if source.starter is not None and not source.is_over:
             yield from self._second_best(source)
 
     def _all_is_well(self) -> None:
