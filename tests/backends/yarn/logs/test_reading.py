@@ -179,7 +179,7 @@ def files_of(starter: MadeStarter) -> dict[str, bytes]:
 
 def test_from_the_starter_to_the_node_to_hdfs(job: Job, nm: LogNode, starter: MadeStarter) -> None:
     nm.before_reading = lambda: pytest.fail("the starter can be asked")
-    lines = read_logs(job, [], follow=True)
+    lines = read_logs(job, job.status(), [], follow=True)
     write(starter, b"one\n")
     assert take(lines, 1) == ["one"]
     write(starter, b"two\nthr")
@@ -201,7 +201,7 @@ def test_from_the_starter_to_the_node_to_hdfs(job: Job, nm: LogNode, starter: Ma
 def test_the_next_attempt_in_another_container(
     job: Job, nm: LogNode, starter: MadeStarter, tmp_path: Path
 ) -> None:
-    lines = read_logs(job, [], follow=True)
+    lines = read_logs(job, job.status(), [], follow=True)
     write(starter, b"first\n")
     assert take(lines, 1) == ["first"]
     nm.files = files_of(starter) | {OUT: b"first\nits last word\n"}
@@ -223,7 +223,7 @@ def test_the_next_attempt_in_another_container(
 def test_starters_that_no_master_told_of_at_first(job: Job, nm: LogNode, tmp_path: Path) -> None:
     nm.files[OUT] = b"one\n"
     job.is_closed = True
-    lines = read_logs(job, [], follow=True)
+    lines = read_logs(job, job.status(), [], follow=True)
     assert take(lines, 1) == ["one"]
     with made_starter(tmp_path) as starter:
         write(starter, b"one\ntwo\n")
@@ -239,7 +239,7 @@ def test_a_cluster_that_says_nothing_does_not_end_the_reading(
     job: Job, starter: MadeStarter
 ) -> None:
     said: list[str] = []
-    lines = read_logs(job, [], follow=True, tell=said.append)
+    lines = read_logs(job, job.status(), [], follow=True, tell=said.append)
     write(starter, b"one\n")
     assert take(lines, 1) == ["one"]
     job.become(UnreachableError("the ResourceManager does not answer"))
@@ -256,18 +256,18 @@ def test_a_cluster_that_stays_away_does(job: Job, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(live, "_SILENCE_S", 0.05)
     job.become(UnreachableError("the ResourceManager does not answer"))
     with pytest.raises(UnreachableError):
-        list(read_logs(job, [], follow=True))
+        list(read_logs(job, job.status(), [], follow=True))
 
 
 def test_without_following_it_is_what_there_is_now(job: Job, starter: MadeStarter) -> None:
     write(starter, b"one\ntw")
-    assert [line.text for line in read_logs(job, [], follow=False)] == ["one", "tw"]
-    assert list(read_logs(job, [TaskId("worker:1")], follow=False)) == []
+    assert [line.text for line in read_logs(job, job.status(), [], follow=False)] == ["one", "tw"]
+    assert list(read_logs(job, job.status(), [TaskId("worker:1")], follow=False)) == []
 
 
 def test_a_large_log_is_not_held_in_memory(job: Job, starter: MadeStarter) -> None:
     write(starter, b"".join(b"%d\n" % number for number in range(200_000)))
-    lines = read_logs(job, [], follow=False)
+    lines = read_logs(job, job.status(), [], follow=False)
     assert take(lines, 3) == ["0", "1", "2"]
     assert sum(1 for _ in lines) == 199_997
 
@@ -278,7 +278,7 @@ def test_a_reader_that_leaves_ends_the_threads(
 ) -> None:
     before = set(threading.enumerate())
     write(starter, b"one\n" * 100_000)
-    lines = read_logs(job, [], follow=follow)
+    lines = read_logs(job, job.status(), [], follow=follow)
     assert isinstance(lines, Generator)
     assert take(lines, 1) == ["one"]
     lines.close()
@@ -297,7 +297,7 @@ def test_a_dead_node_is_named_and_the_others_go_on(job: Job, starter: MadeStarte
     job.become(status(JobState.RUNNING, lost, job.worker()))
     write(starter, b"one\n")
     said: list[str] = []
-    lines = read_logs(job, [], follow=False, tell=said.append)
+    lines = read_logs(job, job.status(), [], follow=False, tell=said.append)
     assert [line.text for line in lines] == ["one"]
     [text] = said
     assert text.startswith("the log of worker:9 on n9:1 cannot be read: the NodeManager at")
@@ -308,7 +308,9 @@ def test_starters_behind_a_firewall_are_told_of_once(job: Job, nm: LogNode) -> N
     job.starters = [MadeStarter.place_at(DEAD)]
     nm.files[OUT] = b"one\n"
     said: list[str] = []
-    assert [line.text for line in read_logs(job, [], follow=False, tell=said.append)] == ["one"]
+    assert [
+        line.text for line in read_logs(job, job.status(), [], follow=False, tell=said.append)
+    ] == ["one"]
     [text] = said
     assert text.startswith(f"the starter at {DEAD} does not answer")
 
@@ -320,7 +322,7 @@ def test_what_a_node_gathers_is_told_before_others_have(
     other = msgspec.structs.replace(job.worker(container="c2"), index=1)
     job.end(job.worker(), other)
     job.gather({OUT: b"one\n"})
-    lines = read_logs(job, [], follow=True)
+    lines = read_logs(job, job.status(), [], follow=True)
     assert take(lines, 1) == ["one"]
     job.gather({"worker-1.1.stdout": b"two\n"}, "n_2", "c2")
     # Nobody waits for YARN's word that all is gathered.
@@ -334,7 +336,7 @@ def test_nobody_waits_for_a_dead_node_to_gather(job: Job) -> None:
     job.end(job.worker(), lost)
     job.gather({OUT: b"one\n"})
     said: list[str] = []
-    lines = read_logs(job, [], follow=False, tell=said.append)
+    lines = read_logs(job, job.status(), [], follow=False, tell=said.append)
     assert [line.text for line in lines] == ["one"]
     [text] = said
     assert text.startswith("the log of worker:9 on n9:1 cannot be read")
@@ -348,17 +350,17 @@ def test_an_earlier_attempt_of_which_nothing_came_is_named(
     job.end(job.worker(attempt=2))
     job.gather({"worker-0.2.stdout": b"one\n"})
     said: list[str] = []
-    lines = read_logs(job, [], follow=False, tell=said.append)
+    lines = read_logs(job, job.status(), [], follow=False, tell=said.append)
     assert [line.text for line in lines] == ["one"]
     assert said[0].startswith("the log of worker:0 (attempt 1) is waited for")
-    assert said[1].startswith("no log of worker:0 (attempt 1) was found")
+    assert said[1].startswith("no log of worker:0 (attempt 1) is in HDFS")
     assert len(said) == 2
 
 
 def test_where_nothing_is_gathered_the_nodes_are_asked(job: Job, nm: LogNode) -> None:
     nm.files[OUT] = b"one\nend"
     job.end(progress=LogStatus.DISABLED)
-    assert [line.text for line in read_logs(job, [], follow=False)] == ["one", "end"]
+    assert [line.text for line in read_logs(job, job.status(), [], follow=False)] == ["one", "end"]
 
 
 def test_where_the_status_does_not_say_where_yarn_does(job: Job, nm: LogNode) -> None:
@@ -366,7 +368,7 @@ def test_where_the_status_does_not_say_where_yarn_does(job: Job, nm: LogNode) ->
     gone = msgspec.structs.replace(job.worker(container="c9", node="n9:1", log_url=None), index=9)
     job.end(job.worker(log_url=None), gone)
     said: list[str] = []
-    lines = read_logs(job, [], follow=False, tell=said.append)
+    lines = read_logs(job, job.status(), [], follow=False, tell=said.append)
     assert [line.text for line in lines] == ["one"]
     assert said == ["the log of worker:9 on n9:1 cannot be read: YARN knows no such node any more"]
 
@@ -394,7 +396,7 @@ def usage(memory_mb_seconds: int = 0) -> ResourceUsage:
 def test_a_job_that_never_had_a_container_has_no_logs_to_wait_for(job: Job, follow: bool) -> None:
     never_launched(job)
     said: list[str] = []
-    assert list(read_logs(job, [], follow=follow, tell=said.append)) == []
+    assert list(read_logs(job, job.status(), [], follow=follow, tell=said.append)) == []
     assert said == [f"no task of {JOB} ever ran, so there are no logs"]
 
 
@@ -413,14 +415,14 @@ def test_a_job_that_never_had_a_container_has_no_logs_to_wait_for(job: Job, foll
 def test_one_that_may_have_had_some_is_waited_for(job: Job, fields: dict[str, object]) -> None:
     never_launched(job, log_status=LogStatus.SUCCEEDED, **fields)
     job.gather({OUT: b"one\n"})
-    assert [line.text for line in read_logs(job, [], follow=False)] == ["one"]
+    assert [line.text for line in read_logs(job, job.status(), [], follow=False)] == ["one"]
 
 
 def test_a_job_whose_master_alone_ran(job: Job) -> None:
     never_launched(job, log_status=LogStatus.SUCCEEDED, launched_ms=1600)
     job.gather({"stderr": b"a master's\n"})
     said: list[str] = []
-    assert list(read_logs(job, [], follow=False, tell=said.append)) == []
+    assert list(read_logs(job, job.status(), [], follow=False, tell=said.append)) == []
     assert said == [f"no task of {JOB} ever ran, so there are no logs"]
 
 
@@ -429,7 +431,7 @@ def test_a_task_that_is_over_is_no_alarm_while_others_run(
 ) -> None:
     monkeypatch.setattr(watching, "_SURE_S", 0.0)
     said: list[str] = []
-    lines = read_logs(job, [], follow=True, tell=said.append)
+    lines = read_logs(job, job.status(), [], follow=True, tell=said.append)
     write(starter, b"one\n")
     assert take(lines, 1) == ["one"]
     # The master has not seen its container's end, and later no status tells it.
@@ -457,21 +459,23 @@ def test_that_the_master_does_not_answer_is_said(
     monkeypatch.setattr(answers, "signed_call", hang)
     nm.files[OUT] = b"one\n"
     said: list[str] = []
-    assert [line.text for line in read_logs(job, [], follow=False, tell=said.append)] == ["one"]
+    assert [
+        line.text for line in read_logs(job, job.status(), [], follow=False, tell=said.append)
+    ] == ["one"]
     assert said == ["the master does not answer: timed out; the nodes are asked instead"]
 
 
 def test_no_logs_at_all(job: Job) -> None:
     job.end(job.worker(log_url=None), progress=LogStatus.SUCCEEDED)
     with pytest.raises(NotFoundError, match="no aggregated logs"):
-        list(read_logs(job, [], follow=False))
+        list(read_logs(job, job.status(), [], follow=False))
 
 
 def test_an_attempt_that_wrote_nothing_is_no_news_once_all_is_gathered(job: Job) -> None:
     job.end(job.worker(attempt=2), progress=LogStatus.SUCCEEDED)
     job.gather({"worker-0.2.stdout": b"one\n"})
     said: list[str] = []
-    lines = read_logs(job, [], follow=False, tell=said.append)
+    lines = read_logs(job, job.status(), [], follow=False, tell=said.append)
     assert [line.text for line in lines] == ["one"]
     assert said == []
 
@@ -479,14 +483,14 @@ def test_an_attempt_that_wrote_nothing_is_no_news_once_all_is_gathered(job: Job)
 def test_gathered_halves_are_told_in_their_order(job: Job) -> None:
     job.end()
     job.gather({OUT: b"new\n", f"{OUT}.1": b"old\n", "worker-0.1.stderr": b"err\n"})
-    found = [(line.stream, line.text) for line in read_logs(job, [], follow=False)]
+    found = [(line.stream, line.text) for line in read_logs(job, job.status(), [], follow=False)]
     assert [text for stream, text in found if stream == "stdout"] == ["old", "new"]
     assert ("stderr", "err") in found
 
 
 def test_a_log_that_was_cut_before_it_was_gathered(job: Job, starter: MadeStarter) -> None:
     write(starter, b"one\ntwo\n")
-    lines = read_logs(job, [], follow=True)
+    lines = read_logs(job, job.status(), [], follow=True)
     assert take(lines, 2) == ["one", "two"]
     job.gather({f"{OUT}.1": b"one\ntwo\nthree\n", OUT: b"4\n"})
     job.end()

@@ -125,7 +125,7 @@ class YarnJob:
         # Few commands need it, and what reads gathered logs takes its time to load.
         from ytf.backends.yarn.logs.reading import read_logs
 
-        return read_logs(self, tasks, follow=follow, tell=tell)
+        return read_logs(self, status, tasks, follow=follow, tell=tell)
 
     def access(self) -> Access:
         """The way into the running job, for whoever can read what is staged of it."""

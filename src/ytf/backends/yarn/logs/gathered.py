@@ -232,8 +232,8 @@ class Gathering:
             lost = self._awaited - self._away
             if lost:
                 yield Said(
-                    f"no log of {_names(lost)} was found: YARN says of the gathering of"
-                    f" {self._job.job}'s logs {progress.name}; a node may be lost, or there is none"
+                    f"no log of {_names(lost)} is in HDFS, and no node shows it: it may be lost"
+                    f" with its node (YARN says of the gathering: {progress.name})"
                 )
         if self._nothing is not None and not self._told and not self._readers.have_begun():
             raise self._nothing

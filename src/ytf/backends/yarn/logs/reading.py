@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def read_logs(
-    job: YarnJob, tasks: list[TaskId], *, follow: bool, tell: Tell = silent
+    job: YarnJob, status: JobStatus, tasks: list[TaskId], *, follow: bool, tell: Tell = silent
 ) -> Iterator[LogLine]:
     """Lines of these tasks (all if none is named), as they are now or until the job's end.
 
-    Each byte is told once, from wherever it is read. ``tell`` hears what cannot
-    be read, and why.
+    ``status`` is how the job was just now. Each byte is told once, from wherever
+    it is read. ``tell`` hears what cannot be read, and why.
     """
     readers = Readers(tasks)
-    yield from _heard(_all(job, job.status(), readers, follow=follow), tell)
+    yield from _heard(_all(job, status, readers, follow=follow), tell)
     yield from readers.rest()
 
 
