@@ -131,6 +131,14 @@ def test_without_hdfs_it_is_told_what_yarn_tells(
         world.job.wait(told, timeout_s=0.05)
 
 
+def test_a_resourcemanager_that_goes_away_is_not_taken_for_hdfs(world: World) -> None:
+    world.master(refuses)
+    world.job.status()
+    world.rm.moods = [UnreachableError("nobody listens")] * 9
+    with pytest.raises(UnreachableError, match="nobody listens"):
+        world.job.status()
+
+
 def test_a_recorded_job_needs_no_resourcemanager(world: World) -> None:
     away: list[Exception] = [UnreachableError("nobody listens")]
     world.rm.moods = list(away)

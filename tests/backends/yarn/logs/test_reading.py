@@ -67,7 +67,7 @@ class Job(YarnJob):
         conf = Configuration.of({"yarn.nodemanager.remote-app-log-dir": str(root)})
         self._fake_rm = FakeRm(conf, "alice", Cluster(nm.address))
         super().__init__(self._fake_rm, cast(HdfsFiles, LocalFiles()), JOB)
-        self._gathered = root / f"alice/bucket-logs-tfile/0007/{JOB}"
+        self._logs = root
         self._nm = nm
         self._changed = Event()
         self._failure: Exception | None = None
@@ -125,10 +125,13 @@ class Job(YarnJob):
         self._fake_rm.answers.known[JOB] = told
 
     def gather(self, files: dict[str, bytes], node: str = "n_1", container: str = C) -> None:
-        self._gathered.mkdir(parents=True, exist_ok=True)
+        told = self._fake_rm.answers.known.get(JOB)
+        owner = "alice" if told is None else told.user
+        place = self._logs / f"{owner}/bucket-logs-tfile/0007/{JOB}"
+        place.mkdir(parents=True, exist_ok=True)
         data = aggregated({container: dict(sorted(files.items()))})
-        (self._gathered / f"{node}.tmp").write_bytes(data)
-        (self._gathered / f"{node}.tmp").rename(self._gathered / node)
+        (place / f"{node}.tmp").write_bytes(data)
+        (place / f"{node}.tmp").rename(place / node)
 
 
 @pytest.fixture

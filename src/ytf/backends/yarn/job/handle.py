@@ -15,6 +15,7 @@ from ytf.backends.yarn.job.absence import without_hdfs, without_master
 from ytf.backends.yarn.job.line import MasterLine, Unheard
 from ytf.backends.yarn.job.sight import Sight
 from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError, YtfError
+from ytf.hadoop.yarn.records import ApplicationReport
 from ytf.specs.cluster import ClusterSpec
 from ytf.specs.names import JobId, TaskId, task_id
 from ytf.specs.status import JobEvent, JobRecord, JobState, JobStatus
@@ -147,6 +148,10 @@ class YarnJob:
         )
 
     # -- for the log reader -----------------------------------------------------------
+
+    def report(self) -> ApplicationReport | None:
+        """What YARN says of it; None where it knows nothing (any more), or need not be asked."""
+        return self._sight.report()
 
     @property
     def files(self) -> HdfsFiles:

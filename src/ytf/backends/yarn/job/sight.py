@@ -36,9 +36,10 @@ class Sight:
         except ApplicationNotFoundError:
             self.said = None
         except (UnreachableError, OutcomeUnknownError):
+            # What it said before is not what it says.
+            self.said = None
             if not self._is_recorded():
                 raise
-            self.said = None
         else:
             self.owner = self.said.user
         return self.said

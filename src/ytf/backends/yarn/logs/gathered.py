@@ -25,8 +25,6 @@ from ytf.hadoop.logs import (
     find_aggregated,
     read_container_logs,
 )
-from ytf.hadoop.rpc.errors import ApplicationNotFoundError
-from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import ApplicationReport, LogStatus
 from ytf.specs.names import TaskId, task_id
 from ytf.specs.status import JobStatus, TaskStatus
@@ -95,7 +93,6 @@ class Gathering:
 
     def __init__(self, job: YarnJob, status: JobStatus, readers: Readers) -> None:
         self._job = job
-        self._id = ApplicationId.parse(job.job)
         self._tree = FileTree(job.files)
         self._readers = readers
         self._told: set[str] = set()
@@ -145,15 +142,9 @@ class Gathering:
             time.sleep(_LOOK_S)
         yield from self._leftover(progress)
 
-    def _report(self) -> ApplicationReport | None:
-        try:
-            return self._job.rm.ask(lambda rm: rm.report(self._id))
-        except ApplicationNotFoundError:
-            return None
-
     def _had_no_master(self) -> bool:
         """Whether YARN ended the job before it had any container."""
-        report = self._report()
+        report = self._job.report()
         # To others than its owner YARN does not tell what a job has used.
         if report is None or report.user != self._job.rm.user:
             return False
@@ -163,8 +154,8 @@ class Gathering:
         return Said(f"no task of {self._job.job} ever ran, so there are no logs")
 
     def _progress(self) -> LogStatus:
-        """How far YARN says that the gathering is; to the end, where it has forgotten the job."""
-        report = self._report()
+        """How far YARN says that the gathering is; to the end, where it knows the job no more."""
+        report = self._job.report()
         return LogStatus.SUCCEEDED if report is None else report.log_status
 
     def _new_files(self) -> list[AggregatedFile]:
