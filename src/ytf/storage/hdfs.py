@@ -11,18 +11,14 @@ import posixpath
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import chain
-from pathlib import PurePosixPath
 
 import hdfs_native
 from hdfs_native import AsyncClient
 
 from ytf.hadoop.conf import Configuration
+from ytf.storage.blob_reading import BlobReader
 from ytf.storage.files import CHUNK, FileStatus, temporary_beside
-from ytf.storage.hdfs_errors import (
-    HdfsNotADirectoryError,
-    HdfsNotEmptyError,
-    HdfsNotFoundError,
-)
+from ytf.storage.hdfs_errors import HdfsNotADirectoryError, HdfsNotEmptyError, HdfsNotFoundError
 from ytf.storage.hdfs_link import HdfsLink
 from ytf.storage.hdfs_writing import move_into_place, write_small, write_stream
 
@@ -164,7 +160,7 @@ class HdfsFiles:
         )
 
 
-class HdfsBlobs:
+class HdfsBlobs(BlobReader):
     """Blobs as files below a directory of HDFS, readable by their owner only.
 
     A blob is written into a directory of its own below the root (``.tmp``),
@@ -175,22 +171,8 @@ class HdfsBlobs:
     """
 
     def __init__(self, link: HdfsLink, root: str) -> None:
+        super().__init__(HdfsFiles(link), _clean(root))
         self._link = link
-        self._files = HdfsFiles(link)
-        self._root = _clean(root)
-
-    def list(self, directory: str = "") -> list[str]:
-        """See :meth:`Blobs.list`."""
-        folder = self._path(directory) if directory else self._root
-        try:
-            found = self._files.list(folder)
-        except (HdfsNotFoundError, HdfsNotADirectoryError):
-            return []
-        return [each.name for each in found if not each.name.startswith(".")]
-
-    def read(self, name: str) -> bytes:
-        """See :meth:`Blobs.read`."""
-        return b"".join(self._files.read(self._path(name)))
 
     def write(self, name: str, data: bytes) -> None:
         """See :meth:`Blobs.write`."""
@@ -240,12 +222,6 @@ class HdfsBlobs:
             changes=True,
             repeatable=True,
         )
-
-    def _path(self, name: str) -> str:
-        parts = PurePosixPath(name).parts
-        if not parts or any(part.startswith((".", "/")) for part in parts):
-            raise ValueError(f"not the name of a blob: {name!r}")
-        return posixpath.join(self._root, *parts)
 
 
 def _clean(path: str) -> str:

@@ -18,7 +18,7 @@ from ytf.master.replay import Replay, read_journal
 from ytf.master.view import View
 from ytf.specs.names import ContainerId, TaskId
 from ytf.specs.status import JobEvent, JobRecord
-from ytf.storage.files import Files
+from ytf.storage.blob_reading import BlobReader
 
 _READINGS = 5
 """How often a journal is read whose writer removes what is being read."""
@@ -70,7 +70,7 @@ def retell(home: JobHome, page_of: PageOf) -> Retold | None:
     """
     try:
         staged = home.staged()
-        replay = _read(_Journal(home.files, home.journal))
+        replay = _read(BlobReader(home.files, home.journal))
         if replay.snapshot is None and not replay.entries:
             return None
         return Retold(staged, replay, page_of)
@@ -83,7 +83,7 @@ def retell(home: JobHome, page_of: PageOf) -> Retold | None:
         ) from exc
 
 
-def _read(journal: _Journal) -> Replay:
+def _read(journal: BlobReader) -> Replay:
     """A reading that no snapshot got in the way of.
 
     What a master's newest snapshot stands for is removed, perhaps under our
@@ -98,23 +98,3 @@ def _read(journal: _Journal) -> Replay:
         if replay.torn == before.torn:
             break
     return replay
-
-
-class _Journal:
-    """Implements ``ReadableBlobs``."""
-
-    def __init__(self, files: Files, root: str) -> None:
-        self._files = files
-        self._root = root
-
-    def list(self, directory: str = "") -> list[str]:
-        """See ``ReadableBlobs.list``."""
-        try:
-            found = self._files.list(f"{self._root}/{directory}".rstrip("/"))
-        except FileNotFoundError:
-            return []
-        return [each.name for each in found if not each.name.startswith(".")]
-
-    def read(self, name: str) -> bytes:
-        """See ``ReadableBlobs.read``."""
-        return b"".join(self._files.read(f"{self._root}/{name}"))
