@@ -59,11 +59,8 @@ def end(memory: JobMemory, roster: Roster, event: ContainerCompleted, at: float)
     if container is None:
         return None
     memory.ended.add(event.container)
-    task = memory.tasks[container.task]
-    if task.container != event.container:
-        return None
-    task.container = None
-    if task.state not in LIVE:
+    task = _live_task_without(memory, container, event.container)
+    if task is None:
         return None
     if container.stopping:
         task.reason = task.reason or "stopped with the job"
@@ -91,13 +88,10 @@ def abandon(memory: JobMemory, container_id: ContainerId, reason: str, at: float
     """
     container = memory.containers[container_id]
     container.wanted = False
-    task = memory.tasks[container.task]
     if container_id == CLIENT_CONTAINER:
         del memory.containers[container_id]
-    if task.container != container_id:
-        return None
-    task.container = None
-    if task.state not in LIVE:
+    task = _live_task_without(memory, container, container_id)
+    if task is None:
         return None
     return Failure(
         task=task.id,
@@ -163,3 +157,14 @@ def _drop(memory: JobMemory, roster: Roster, task: Task) -> list[AnyCommand]:
     memory.moved = True
     roster.drop(task)
     return out
+
+
+def _live_task_without(
+    memory: JobMemory, container: Container, container_id: ContainerId
+) -> Task | None:
+    """Take a container from the task that is in it; the task, if something of it ran there."""
+    task = memory.tasks[container.task]
+    if task.container != container_id:
+        return None
+    task.container = None
+    return task if task.state in LIVE else None

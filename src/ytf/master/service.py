@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -71,6 +71,26 @@ just these beginnings; and nobody acts on any of them before the last has come.
 class _Posted(msgspec.Struct):
     event: AnyEvent
     durable: asyncio.Future[None] | None
+
+
+class _Taken(msgspec.Struct):
+    """Events that the machine has taken in, and what it wants done about them."""
+
+    batch: list[_Posted]
+    entries: list[Entry]
+    commands: list[AnyCommand]
+
+    def __add__(self, more: _Taken) -> _Taken:
+        return _Taken(
+            self.batch + more.batch, self.entries + more.entries, self.commands + more.commands
+        )
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether all of it is word of beginnings, and nothing is to be done about it."""
+        return not self.commands and all(
+            isinstance(posted.event, StarterRegistered | TaskStarted) for posted in self.batch
+        )
 
 
 class Master:
@@ -228,28 +248,28 @@ class Master:
 
     async def _loop(self) -> None:
         while self._finish is None:
-            batch: list[_Posted] = []
-            entries: list[Entry] = []
-            commands: list[AnyCommand] = []
-            news = await self._next_batch()
+            taken = self._take_in(await self._next_batch())
             gathered_at = self._clock() + GATHER_S
-            while news:
-                batch += news
-                for posted in news:
-                    at = self._clock()
-                    entries.append(Entry(at=at, event=posted.event))
-                    commands += self._chronicle.take_in(posted.event, at)
-                news = await self._more(gathered_at) if _can_wait(batch, commands) else []
-            durable = await self._record(entries)
-            for command in commands:
+            while taken.can_wait and (more := await self._more(gathered_at)):
+                taken += self._take_in(more)
+            durable = await self._record(taken.entries)
+            for command in taken.commands:
                 self._execute(command)
             self._backend.progress(self._machine.progress)
-            for posted in batch:
+            for posted in taken.batch:
                 self._settle(posted, durable)
             if self._finish is None:
                 self._story.touch()
         while not self._inbox.empty():
             self._settle(self._inbox.get_nowait(), durable=True)
+
+    def _take_in(self, batch: list[_Posted]) -> _Taken:
+        taken = _Taken(batch, [], [])
+        for posted in batch:
+            at = self._clock()
+            taken.entries.append(Entry(at=at, event=posted.event))
+            taken.commands.extend(self._chronicle.take_in(posted.event, at))
+        return taken
 
     async def _next_batch(self) -> list[_Posted]:
         """All events that wait; at least one, a deadline's if nothing else comes before it."""
@@ -383,13 +403,6 @@ class Master:
                 silent_s = now - max(began, heard or began)
                 if silent_s > limit_s:
                     self._post(StarterLost(container=container_id, silent_s=silent_s))
-
-
-def _can_wait(batch: Sequence[_Posted], commands: Sequence[AnyCommand]) -> bool:
-    """Whether all of it is word of beginnings, and nothing is to be done about it."""
-    return not commands and all(
-        isinstance(posted.event, StarterRegistered | TaskStarted) for posted in batch
-    )
 
 
 def steady_clock() -> Callable[[], float]:
