@@ -21,18 +21,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.anatomy import Anatomy, dissect, print_anatomy
-from benchmarks.contenders import (
-    Contender,
-    Submitted,
-    Ytf,
-    application_class_path,
-    skein_driver,
-)
+from benchmarks.cluster_probes import DEADLINE_S, ClusterProbes
+from benchmarks.launch_breakdown import Breakdown, measure_breakdown, print_breakdown
+from benchmarks.launchers import Launcher, Submitted, Ytf, application_class_path, skein_driver
 from benchmarks.table import Row, print_table
-from benchmarks.witness import DEADLINE_S, Witness
-from ytf.testing.hadoop import Cluster, ClusterOptions
-from ytf.testing.hadoop.options import DEFAULT_VERSION
+from ytf.minicluster import ClusterOptions, MiniCluster
+from ytf.minicluster.options import DEFAULT_VERSION
 from ytf.testing.waiting import eventually
 
 FEW, MANY = 4, 16
@@ -55,19 +49,19 @@ class Run:
 
 
 class Bench:
-    """Runs the same command by whichever contender."""
+    """Runs the same command by whichever launcher."""
 
-    def __init__(self, witness: Witness, scratch: Path) -> None:
-        self._witness = witness
+    def __init__(self, probes: ClusterProbes, scratch: Path) -> None:
+        self._probes = probes
         self._scratch = scratch
         self._runs = 0
 
-    def run(self, contender: Contender, tasks: int, *options: str) -> Run:
+    def run(self, launcher: Launcher, tasks: int, *options: str) -> Run:
         """A job of ``tasks`` commands that note their beginning and their end."""
         stamps = self._stamps()
         note = f'echo "$EPOCHREALTIME" >>{stamps}/$$'
-        submitted = contender.submit(tasks, f"{note}; sleep 1; {note}", *options)
-        told = self._witness.ended(submitted.job)
+        submitted = launcher.submit(tasks, f"{note}; sleep 1; {note}", *options)
+        told = self._probes.ended(submitted.job)
         times = [list(map(float, p.read_text().split())) for p in stamps.iterdir()]
         assert len(times) == tasks, f"{len(times)} of {tasks} commands ran"
         last_start, last_end = (max(column) for column in zip(*times, strict=True))
@@ -80,15 +74,15 @@ class Bench:
             last_end=last_end,
         )
 
-    def resting(self, contender: Contender) -> tuple[float, int]:
+    def resting(self, launcher: Launcher) -> tuple[float, int]:
         """The resident MB of a master whose job runs, and the bytes of the job's own files."""
         stamps = self._stamps()
-        job = contender.submit(1, f"echo >{stamps}/$$; exec sleep 600").job
+        job = launcher.submit(1, f"echo >{stamps}/$$; exec sleep 600").job
         eventually(lambda: any(stamps.iterdir()), DEADLINE_S, f"{job} to run")
         # At rest: what starting it took is over.
         time.sleep(5)
-        found = self._witness.master_mb(job), self._witness.bytes_below(contender.staging(job))
-        self._witness.kill(job)
+        found = self._probes.master_mb(job), self._probes.bytes_below(launcher.staging(job))
+        self._probes.kill(job)
         return found
 
     def _stamps(self) -> Path:
@@ -98,24 +92,28 @@ class Bench:
         return place
 
 
-def compare(bench: Bench, witness: Witness, ytf: Ytf, skein: Contender, repeat: int) -> list[Row]:
+def compare(
+    bench: Bench, probes: ClusterProbes, ytf: Ytf, skein: Launcher, repeat: int
+) -> list[Row]:
     """The rows in which both take part, and where ytf's time goes."""
     runs: dict[tuple[str, int], list[Run]] = {}
-    anatomies: dict[int, list[Anatomy]] = {FEW: [], MANY: []}
+    breakdowns: dict[int, list[Breakdown]] = {FEW: [], MANY: []}
     uploads: list[int] = []
-    contenders: tuple[Contender, ...] = (ytf, skein)
-    for contender in contenders:
+    launchers: tuple[Launcher, ...] = (ytf, skein)
+    for launcher in launchers:
         # The first run of each warms the nodes, and does not count.
-        bench.run(contender, FEW)
+        bench.run(launcher, FEW)
     for turn in range(repeat):
-        for contender in contenders:
+        for launcher in launchers:
             for tasks in (FEW, MANY):
-                stored = ytf_stored(witness, ytf)
-                run = bench.run(contender, tasks)
-                runs.setdefault((contender.name, tasks), []).append(run)
-                if contender is ytf:
-                    uploads.append(ytf_stored(witness, ytf) - stored)
-                    anatomies[tasks].append(dissect(witness, ytf, run.submitted, run.last_start))
+                stored = ytf_stored(probes, ytf)
+                run = bench.run(launcher, tasks)
+                runs.setdefault((launcher.name, tasks), []).append(run)
+                if launcher is ytf:
+                    uploads.append(ytf_stored(probes, ytf) - stored)
+                    breakdowns[tasks].append(
+                        measure_breakdown(probes, ytf, run.submitted, run.last_start)
+                    )
         print(f"turn {turn + 1} of {repeat} is done", file=sys.stderr)
 
     def median(name: str, tasks: int, part: str) -> float:
@@ -125,8 +123,8 @@ def compare(bench: Bench, witness: Witness, ytf: Ytf, skein: Contender, repeat: 
     ending = median("skein", FEW, "finished")
     master_mb, own = bench.resting(ytf)
     skein_mb, skein_own = bench.resting(skein)
-    for tasks, found in anatomies.items():
-        print_anatomy(tasks, found)
+    for tasks, found in breakdowns.items():
+        print_breakdown(tasks, found)
     return [
         Row("submit → last of 4 commands", median("ytf", FEW, "started"), "s", 0.3 * few, few),
         Row("submit → last of 16 commands", median("ytf", MANY, "started"), "s", 0.2 * many, many),
@@ -144,18 +142,18 @@ def compare(bench: Bench, witness: Witness, ytf: Ytf, skein: Contender, repeat: 
     ]
 
 
-def ytf_stored(witness: Witness, ytf: Ytf) -> int:
+def ytf_stored(probes: ClusterProbes, ytf: Ytf) -> int:
     """The bytes of all layers, without the small notes of who uses them."""
-    return witness.bytes_below(ytf.layers) - witness.bytes_below(f"{ytf.layers}/uses")
+    return probes.bytes_below(ytf.layers) - probes.bytes_below(f"{ytf.layers}/uses")
 
 
-def cold(bench: Bench, witness: Witness, ytf: Ytf, what: str, *options: str) -> list[Row]:
+def cold(bench: Bench, probes: ClusterProbes, ytf: Ytf, what: str, *options: str) -> list[Row]:
     """What nodes take to localize what they have never seen."""
-    witness.forget_localized()
+    probes.forget_localized()
     run = bench.run(ytf, 1, *options)
-    launched = witness.launches(run.submitted.job)
+    launched = probes.launches(run.submitted.job)
     localizing = [each.localized - each.asked for each in launched]
-    size = ytf_stored(witness, ytf)
+    size = ytf_stored(probes, ytf)
     return [
         Row(f"cold node: localize {what}", max(localizing), "s"),
         Row(f"cold node: submit → command, {what}", run.started, "s"),
@@ -178,14 +176,17 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place)
-        with Cluster(scratch / "cluster", options, tied=True) as cluster:
-            witness, bench = Witness(cluster, user), Bench(Witness(cluster, user), scratch)
+        with MiniCluster(scratch / "cluster", options, stop_with_owner=True) as cluster:
+            probes, bench = (
+                ClusterProbes(cluster, user),
+                Bench(ClusterProbes(cluster, user), scratch),
+            )
             ytf = Ytf(cluster, scratch / "home", user)
             with skein_driver(cluster, SKEIN_VENV, scratch / "skein", user) as skein:
-                rows = compare(bench, witness, ytf, skein, args.repeat)
-            rows += cold(bench, witness, ytf, "ytf's runtime")
+                rows = compare(bench, probes, ytf, skein, args.repeat)
+            rows += cold(bench, probes, ytf, "ytf's runtime")
             if args.env is not None:
-                rows += cold(bench, witness, ytf, str(args.env), "--env", str(args.env.resolve()))
+                rows += cold(bench, probes, ytf, str(args.env), "--env", str(args.env.resolve()))
     print(
         f"\nHadoop {options.version}, {options.nodes} nodes on this machine, a node's heartbeat"
         f" {HEARTBEAT_MS} ms (Hadoop's default), medians of {args.repeat}"

@@ -31,18 +31,19 @@ STAMP = 'printf "%s\\n" "$EPOCHREALTIME"'
 class Bench:
     """Runs jobs below a ``YTF_HOME`` of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, tasks: int = TASKS) -> None:
         self._home = home
+        self._tasks = tasks
         self._env = {**os.environ, "YTF_HOME": str(home), "YTF_BACKEND": "local"}
         self._bin = Path(sys.executable).parent
 
     def submit(self, command: str, *options: str) -> tuple[str, float, float]:
-        """Submit ``TASKS`` tasks: the job's id, and when the client began and returned."""
+        """Submit a job: its id, and when the client began and returned."""
         began = time.time()
         done = subprocess.run(
             [
                 str(self._bin / "ytf-submit"),
-                *("--framework", "none", "-r", f"worker:{TASKS}"),
+                *("--framework", "none", "-r", f"worker:{self._tasks}"),
                 *options,
                 command,
             ],
@@ -66,13 +67,16 @@ class Bench:
         logs = (self._home / "history" / job / "logs").glob("worker-*/1/stdout")
         return [float(line) for log in logs for line in log.read_text().split()]
 
-    def sizes(self) -> tuple[float, float]:
+    def sizes(self, *words: str) -> tuple[float, float]:
         """Resident MB of the master and of the biggest starter of a job that waits."""
-        job, _, _ = self.submit("sleep 60")
+        job, _, _ = self.submit("sleep 60", *words)
         staging = self._home / "jobs" / job
         eventually(lambda: self.ytf_state(job) == "RUNNING", 30, lambda: f"{job} does not run")
         master = json.loads((staging / "master.json").read_text())["pid"]
-        found = resident_mb(master), max(resident_mb(pid) for pid in self._starters(job))
+        found = (
+            resident_mb(master),
+            max(resident_mb(pid) for pid in self.processes(job, "YTF_STARTER=")),
+        )
         self.ytf("kill", job)
         return found
 
@@ -86,7 +90,8 @@ class Bench:
         )
         return str(json.loads(told.stdout)["state"])
 
-    def _starters(self, job: str) -> list[int]:
+    def processes(self, job: str, mark: str) -> list[int]:
+        """The processes of a job's containers, but programs, with a mark in variables or words."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -95,7 +100,7 @@ class Bench:
                     words = (entry / "cmdline").read_bytes()
                 except OSError:
                     continue
-                if b"YTF_STARTER=" in environ and job.encode() in environ and b"ytf" in words:
+                if mark.encode() in environ + words and job.encode() in environ and b"ytf" in words:
                     found.append(int(entry.name))
         return found
 

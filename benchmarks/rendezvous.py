@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from benchmarks.table import Row, print_table
-from ytf.starter.auth import Signer, body_digest
+from ytf.wire.signing import Signer, body_digest
 
 RENDEZVOUS_LIMIT_S = {1000: 1.5, 5000: 8.0}
 HEARTBEAT_CPU_LIMIT = 35.0
@@ -82,10 +82,12 @@ class Channel:
         self._counter += 1
         self._finish = finish
         digest = body_digest(body)
-        self._signature = self._signer.request(method, path, self._actor, self._counter, digest)
+        self._signature = self._signer.sign_request(
+            method, path, self._actor, self._counter, digest
+        )
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
-            f"Ytf-Auth: {self._actor} {self._counter} {self._signature}\r\n\r\n"
+            f"Ytf-Auth: {self._actor} {self._counter} {digest} {self._signature}\r\n\r\n"
         )
         request = head.encode() + body
         assert self._socket.send(request) == len(request)
@@ -116,7 +118,7 @@ class Channel:
             if len(body) > 10_000:
                 Channel.spec = body, digest
         status = int(head[9:12])
-        right = self._signer.answer(self._signature, status, digest)
+        right = self._signer.sign_answer(self._signature, status, digest)
         assert head.endswith(right.encode()), f"the answer to {self._actor} is not signed"
         assert status == 200, body
         finish, self._finish = self._finish, None
@@ -125,9 +127,18 @@ class Channel:
 
 
 class Starter:
-    """What one starter says: register, poll, fetch the spec, started, and polls for ever."""
+    """What one starter says: register, poll, fetch the spec, started, and polls for ever.
 
-    def __init__(self, index: int, signer: Signer, started: Callable[[], None]) -> None:
+    ``condition`` makes what a poll says of the program, from the number of polls before it.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        signer: Signer,
+        started: Callable[[], None],
+        condition: Callable[[int], dict[str, object]] | None = None,
+    ) -> None:
         loop = asyncio.get_running_loop()
         container = f"container_1700000000000_0001_01_{index:06d}"
         self._who = {"task": f"worker:{index}", "attempt": 1, "container": container}
@@ -135,6 +146,7 @@ class Starter:
         self._report = Channel(loop, signer, f"{container}/report")
         self._poll = Channel(loop, signer, f"{container}/poll")
         self._started = started
+        self._condition = condition
         self._port = 0
         self._knows: dict[str, int] = {}
         self._question = b""
@@ -167,6 +179,9 @@ class Starter:
         self._ask()
 
     def _ask(self) -> None:
+        if self._condition is not None:
+            body = {**self._who, **self._knows, **self._condition(self.polls)}
+            self._question = json.dumps(body).encode()
         self._poll.call("POST", "/starter/v1/poll", self._question, self._heard)
 
     def _heard(self, body: bytes) -> None:

@@ -10,23 +10,22 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from ytf.backends.api import Launch
-from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
-from ytf.master.events import BackendEvent, ContainerAllocated
-from ytf.master.info import JobInfo
-from ytf.master.journal import Journal
+from ytf.backends.api import StarterLaunch
+from ytf.journal.writer import Journal
+from ytf.machine.commands import CancelRequest, ContainerProfile, ReleaseContainer, RequestContainer
+from ytf.machine.events import BackendEvent, ContainerAllocated
 from ytf.master.service import Master
 from ytf.registry.rest import RestRegistry
+from ytf.specs.ids import ContainerId, JobId, NodeId, TaskId
 from ytf.specs.job import JobSpec, TaskGroupSpec
-from ytf.specs.names import ContainerId, JobId, NodeId, TaskId
-from ytf.specs.status import JobRecord
+from ytf.specs.status import JobInfo, JobRecord
 from ytf.storage.blobs import LocalBlobs
-from ytf.web.http import HttpServer
-from ytf.web.jobapi import JobApi
-from ytf.web.signing import Gatekeeper
+from ytf.web.client_api import ClientApi
+from ytf.web.request_auth import RequestVerifier
+from ytf.web.server import HttpServer
 
 
 class Generous:
@@ -36,7 +35,9 @@ class Generous:
         self._events: asyncio.Queue[BackendEvent | None] = asyncio.Queue()
         self.launched = 0
 
-    async def start(self, attempt: int, tracking_url: str) -> None:
+    async def start(
+        self, attempt: int, tracking_url: str, profiles: Sequence[ContainerProfile]
+    ) -> None:
         """There is nothing to register with."""
 
     async def events(self) -> AsyncIterator[BackendEvent]:
@@ -58,7 +59,7 @@ class Generous:
     def cancel(self, command: CancelRequest) -> None:
         """Nothing waits."""
 
-    def launch(self, launch: Launch) -> None:
+    def launch(self, launch: StarterLaunch) -> None:
         """The benchmark plays the starters."""
         self.launched += 1
 
@@ -75,8 +76,9 @@ class Generous:
         """Whatever is asked for."""
         return "everything"
 
-    async def finish(self, record: JobRecord) -> None:
+    async def finish(self, record: JobRecord, *, keep_staging: bool = False) -> bool:
         """The benchmark ends the process."""
+        return True
 
 
 async def serve(expected: int, directory: Path) -> None:
@@ -84,7 +86,7 @@ async def serve(expected: int, directory: Path) -> None:
     loop = asyncio.get_running_loop()
     secret = bytes.fromhex(await loop.run_in_executor(None, sys.stdin.readline))
     spec = JobSpec(groups={"worker": TaskGroupSpec(count=expected)}, command="true")
-    server = HttpServer(Gatekeeper(secret))
+    server = HttpServer(RequestVerifier(secret))
     port = await server.listen("127.0.0.1")
     journal = await Journal.open(LocalBlobs(directory), 1)
     backend = Generous()
@@ -99,7 +101,7 @@ async def serve(expected: int, directory: Path) -> None:
         backend=backend,
         registry=registry,
     )
-    JobApi(server, master)
+    ClientApi(server, master)
     await master.recover()
     running = asyncio.create_task(master.run())
     while backend.launched < expected:

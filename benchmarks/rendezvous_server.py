@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from ytf.master.events import StarterRegistered, TaskExited, TaskStarted
+from ytf.machine.events import StarterRegistered, TaskExited, TaskStarted
 from ytf.registry.api import Order
 from ytf.registry.rest import RestRegistry
-from ytf.specs.cluster import ClusterSpec
-from ytf.web.http import HttpServer
-from ytf.web.signing import Gatekeeper
+from ytf.specs.status import ClusterSpec
+from ytf.web.request_auth import RequestVerifier
+from ytf.web.server import HttpServer
 
 ORDER = Order(attempt=1, generation=1)
 
@@ -34,12 +34,15 @@ class Rendezvous:
                 self._registry.publish(ClusterSpec(generation=1, revision=1, members=members))
         return ORDER
 
+    def note(self, text: str, *, is_warning: bool = False) -> None:
+        """Ignore it."""
+
 
 async def serve(expected: int) -> None:
     """Serve until stdin ends."""
     loop = asyncio.get_running_loop()
     secret = await loop.run_in_executor(None, sys.stdin.readline)
-    server = HttpServer(Gatekeeper(bytes.fromhex(secret)))
+    server = HttpServer(RequestVerifier(bytes.fromhex(secret)))
     registry = RestRegistry(server, attempt=1)
     await registry.start(Rendezvous(registry, expected))
     print(await server.listen("127.0.0.1"), flush=True)

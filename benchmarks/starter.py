@@ -20,12 +20,12 @@ from pathlib import Path
 
 from benchmarks.launch_local import resident_mb
 from benchmarks.table import Row, print_table
-from ytf.master.events import StarterRegistered, TaskExited, TaskStarted
+from ytf.backends.launch import starter_command
+from ytf.machine.events import StarterRegistered, TaskExited, TaskStarted
 from ytf.registry.api import Order
 from ytf.registry.rest import RestRegistry
-from ytf.starter import bootstrap
-from ytf.web.http import HttpServer
-from ytf.web.signing import Gatekeeper
+from ytf.web.request_auth import RequestVerifier
+from ytf.web.server import HttpServer
 
 SECRET = b"benchmark"
 
@@ -42,12 +42,15 @@ class Sink:
             self.registered.put_nowait(time.monotonic())
         return Order(attempt=1, generation=1)
 
+    def note(self, text: str, *, is_warning: bool = False) -> None:
+        """Ignore it."""
+
 
 async def measure(repeat: int, directory: Path) -> list[Row]:
     """Start ``repeat`` starters, one after the other."""
     secret_file = directory / "secret"
     secret_file.write_bytes(SECRET)
-    server = HttpServer(Gatekeeper(SECRET))
+    server = HttpServer(RequestVerifier(SECRET))
     registry = RestRegistry(server, attempt=1)
     sink = Sink()
     await registry.start(sink)
@@ -66,7 +69,8 @@ async def measure(repeat: int, directory: Path) -> list[Row]:
             "log_dir": str(directory / "logs"),
             "port": "hold",
             "rendezvous": True,
-            "variables": "tensorflow",
+            "framework": "tensorflow",
+            "registry": "rest",
             "grace_s": 1,
             "orphan_s": 60,
             "log_limit_mb": 16,
@@ -82,7 +86,7 @@ async def measure(repeat: int, directory: Path) -> list[Row]:
         }
         began = time.monotonic()
         process = await asyncio.create_subprocess_exec(
-            *bootstrap.command(sys.executable),
+            *starter_command(sys.executable),
             env=env,
             cwd=directory,
             stdout=asyncio.subprocess.DEVNULL,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import socket
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.cluster"]
@@ -21,3 +25,16 @@ settings.load_profile("specs")
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def free_range() -> tuple[int, int]:
+    """Four ports in a row that nobody uses: below those that starters take by themselves."""
+    while True:
+        first = 10000 + int.from_bytes(os.urandom(4), "big") % 4900
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for number in range(first, first + 4):
+                sock = stack.enter_context(socket.socket(socket.AF_INET6))
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+                sock.bind(("::", number))
+            return first, first + 3

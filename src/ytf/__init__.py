@@ -1,7 +1,7 @@
-"""Distributed TensorFlow on Hadoop YARN, and on a laptop.
+"""Distributed TensorFlow on Hadoop YARN and on one machine: the public API.
 
-The public API; everything else is private and may change. Names are loaded
-when they are first used, so that ``import ytf`` costs next to nothing.
+The modules of this package are private and may change. Names are imported when
+they are first used, so that ``import ytf`` takes almost no time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 # Not from typing: every starter imports this package, and typing costs it 2 MB.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ytf.client.job import Job, Outcome, job, submit
+    from ytf.client.job import Job, Outcome, job, jobs, submit
     from ytf.errors import (
         InternalError,
         JobFailedError,
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         UnreachableError,
         YtfError,
     )
-    from ytf.specs.cluster import ClusterSpec
     from ytf.specs.job import (
         Backoff,
         Framework,
@@ -29,25 +28,28 @@ if TYPE_CHECKING:
         MasterSpec,
         OnFailure,
         Placement,
-        RegistryKind,
         Resources,
         TaskGroupSpec,
         Timeouts,
     )
     from ytf.specs.status import (
+        ClusterSpec,
         FinalStatus,
         JobEvent,
         JobState,
         JobStatus,
+        JobSummary,
         TaskState,
         TaskStatus,
     )
+    from ytf.specs.usage import GpuUsage, TaskUsage
 
 __all__ = [
     "Backoff",
     "ClusterSpec",
     "FinalStatus",
     "Framework",
+    "GpuUsage",
     "InternalError",
     "Job",
     "JobEvent",
@@ -55,6 +57,7 @@ __all__ = [
     "JobSpec",
     "JobState",
     "JobStatus",
+    "JobSummary",
     "MasterSpec",
     "NotFoundError",
     "OnFailure",
@@ -62,23 +65,24 @@ __all__ = [
     "OutcomeUnknownError",
     "Placement",
     "RefusedError",
-    "RegistryKind",
     "Resources",
     "SettingsError",
     "SpecError",
     "TaskGroupSpec",
     "TaskState",
     "TaskStatus",
+    "TaskUsage",
     "Timeouts",
     "UnreachableError",
     "YtfError",
     "job",
+    "jobs",
     "submit",
 ]
 
-_HOMES = {
-    "ytf.client.job": ("Job", "Outcome", "job", "submit"),
-    "ytf.specs.cluster": ("ClusterSpec",),
+_MODULES = {
+    "ytf.specs.usage": ("GpuUsage", "TaskUsage"),
+    "ytf.client.job": ("Job", "Outcome", "job", "jobs", "submit"),
     "ytf.specs.job": (
         "Backoff",
         "Framework",
@@ -86,16 +90,17 @@ _HOMES = {
         "MasterSpec",
         "OnFailure",
         "Placement",
-        "RegistryKind",
         "Resources",
         "TaskGroupSpec",
         "Timeouts",
     ),
     "ytf.specs.status": (
+        "ClusterSpec",
         "FinalStatus",
         "JobEvent",
         "JobState",
         "JobStatus",
+        "JobSummary",
         "TaskState",
         "TaskStatus",
     ),
@@ -107,8 +112,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home = next((home for home, names in _HOMES.items() if name in names), "ytf.errors")
-    value: object = getattr(import_module(home), name)
+    module = next((each for each, names in _MODULES.items() if name in names), "ytf.errors")
+    value: object = getattr(import_module(module), name)
     globals()[name] = value
     return value
 

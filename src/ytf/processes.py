@@ -1,7 +1,8 @@
-"""What ``/proc`` tells about processes: who lives, whose children, how much memory.
+"""Reads ``/proc``: which processes live, their children, memory, commands and variables.
 
-A process may end between two looks, so every function takes a vanished one
-for what it is: not there.
+For backends, masters and tests. A process may end at any moment; no function
+raises for one that is gone. (Starters, which must not miss a process that they
+have to kill, use ``ytf.starter.process_tree``.)
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _GONE = (FileNotFoundError, ProcessLookupError)
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot: with its pid, its identity.
+    """Return when a process started, in clock ticks since boot: pid and ticks identify it.
 
     None if there is no such process or it is a zombie.
     """
@@ -30,12 +30,12 @@ def start_ticks(pid: int) -> int | None:
 
 
 def alive(pid: int, ticks: int) -> bool:
-    """Whether the process that was ``pid`` and started at ``ticks`` still runs."""
+    """Tell whether the process that was ``pid`` and started at ``ticks`` still runs."""
     return start_ticks(pid) == ticks
 
 
 def children(pid: int) -> list[int]:
-    """The direct children of a process, zombies included."""
+    """Return the direct children of a process, zombies included."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except _GONE:
@@ -45,10 +45,10 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children, their children and so on, parents first.
+    """Return children, their children and so on, parents first.
 
-    Costs what the tree is big, not what the machine has processes: the node
-    asks this twice a second for every container.
+    The cost depends on the size of the tree, not on how many processes the
+    machine has: the node calls this twice a second for every container.
     """
     found = children(pid)
     for child in found:
@@ -56,30 +56,35 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def resident(pid: int) -> int:
-    """The resident memory of a process in bytes; 0 if it is gone."""
-    try:
-        return int(_read(f"/proc/{pid}/statm").split()[1]) * _PAGE
-    except _GONE:
-        return 0
+def used_memory(pid: int) -> int:
+    """Return the resident memory of a process in bytes, mapped files aside; 0 if it is gone.
 
-
-def proportional(pid: int) -> int:
-    """The resident memory of a process, pages shared by n processes counted as 1/n.
-
-    Exact but dear. Where the kernel does not tell, it is :func:`resident`.
+    Pages of a mapped file are the kernel's cache of it: they are taken back
+    when memory is short, and a program may map more than the machine has. Linux
+    before 4.5 does not tell them apart.
     """
     try:
-        for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
+        status = _read(f"/proc/{pid}/status")
+    except _GONE:
+        return 0
+    used = _kilobytes(status, (b"RssAnon:", b"RssShmem:"))
+    return used if used is not None else _kilobytes(status, (b"VmRSS:",)) or 0
+
+
+def proportional_memory(pid: int) -> int:
+    """Return :func:`used_memory`, pages shared by n processes counted as 1/n.
+
+    Exact but slow. Where the kernel does not tell, it is :func:`used_memory`.
+    """
+    try:
+        used = _kilobytes(_read(f"/proc/{pid}/smaps_rollup"), (b"Pss_Anon:", b"Pss_Shmem:"))
     except OSError:
-        return resident(pid)
-    return 0
+        used = None
+    return used if used is not None else used_memory(pid)
 
 
 def command_line(pid: int) -> str:
-    """The command of a process for people to read; empty if it is gone or a zombie."""
+    """Return the command of a process, for people; empty if it is gone or a zombie."""
     try:
         raw = _read(f"/proc/{pid}/cmdline")
     except _GONE:
@@ -87,10 +92,18 @@ def command_line(pid: int) -> str:
     return raw.replace(b"\0", b" ").decode("utf-8", "replace").strip()
 
 
-def kill(pids: Iterable[int]) -> None:
-    """SIGKILL each process that is still there and ours to kill.
+def name(pid: int) -> bytes:
+    """Return the name that a process has given itself; empty if it is gone."""
+    try:
+        return _read(f"/proc/{pid}/comm").rstrip(b"\n")
+    except _GONE:
+        return b""
 
-    One that runs as another user (``sudo``) is not, and shows as living on.
+
+def kill(pids: Iterable[int]) -> None:
+    """Send SIGKILL to each process that still exists and that we may kill.
+
+    We may not kill one that runs as another user (``sudo``): it lives on.
     """
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -98,9 +111,9 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def with_variable(variable: str, value: str) -> list[int]:
-    """This user's processes that were started with ``variable=value`` in their environment.
+    """Return this user's processes that were started with ``variable=value``.
 
-    Never this process or one it descends from.
+    Never this process or one of its ancestors.
     """
     wanted = os.fsencode(f"{variable}={value}")
     ours = _ancestors()
@@ -115,6 +128,13 @@ def with_variable(variable: str, value: str) -> list[int]:
         if wanted in environ.split(b"\0"):
             found.append(int(name))
     return found
+
+
+def _kilobytes(text: bytes, names: tuple[bytes, ...]) -> int | None:
+    """Return the sum of the lines ``Name: 12 kB`` with these names, in bytes; None if none has."""
+    lines = (line.split() for line in text.splitlines())
+    found = [int(words[1]) * 1024 for words in lines if words and words[0] in names]
+    return sum(found) if found else None
 
 
 def _children_of_thread(pid: int, thread: str) -> list[int]:
@@ -135,7 +155,7 @@ def _ancestors() -> set[int]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of ``/proc/<pid>/stat`` after the command, which may hold anything."""
+    """Return the fields of ``/proc/<pid>/stat`` after the command, which may hold anything."""
     try:
         text = _read(f"/proc/{pid}/stat")
     except _GONE:
@@ -144,6 +164,6 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def _read(path: str) -> bytes:
-    # /proc gives some files piecemeal; a plain read() of open() asks until the end.
+    # One read() may give only a part of a /proc file; readall() reads to the end.
     with open(path, "rb", buffering=0) as file:
         return file.readall()

@@ -25,13 +25,13 @@ def _surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Put a fake backend whose one job has the given story in place of all others."""
+    """Put a fake backend whose one job has the given statuses in place of all others."""
 
-    def put(*story: JobStatus) -> FakeBackend:
-        backend = FakeBackend(FakeHandle(*(story or (status(JobState.SUBMITTED),))))
-        monkeypatch.setattr("ytf.client.backends.backend", lambda name: backend)
-        monkeypatch.setattr("ytf.backends.local.jobs.LocalJobs", lambda: backend)
-        # Where there is no job there is nothing to sweep.
+    def put(*statuses: JobStatus) -> FakeBackend:
+        backend = FakeBackend(FakeHandle(*(statuses or (status(JobState.SUBMITTED),))))
+        monkeypatch.setattr("ytf.backends.get_backend", lambda name: backend)
+        monkeypatch.setattr("ytf.backends.local.backend.LocalJobBackend", lambda: backend)
+        # Where there is no job there is nothing for gc.
         Path(os.environ["YTF_HOME"], "jobs", "local_1_a").mkdir(parents=True, exist_ok=True)
         return backend
 

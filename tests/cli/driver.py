@@ -10,8 +10,8 @@ import sys
 import threading
 
 from tests.client.fakes import FakeBackend, FakeHandle, status
-from ytf.cli import submit
-from ytf.client import backends
+from ytf import backends
+from ytf.cli.submit import command
 from ytf.specs.status import JobState, JobStatus
 
 
@@ -20,7 +20,7 @@ class EndlessHandle(FakeHandle):
         if self.killed and sys.argv[1] == "quick":
             return status(JobState.KILLED)
         threading.Event().wait(timeout_s)
-        return self.story[0]
+        return self.statuses[0]
 
     def kill(self, reason: str) -> None:
         self.killed.append(reason)
@@ -32,5 +32,5 @@ if __name__ == "__main__":
     fake = FakeBackend(
         FakeHandle(status(JobState.SUCCEEDED)) if over else EndlessHandle(status(JobState.RUNNING))
     )
-    backends.backend = lambda name: fake
-    sys.exit(submit.main(sys.argv[2:]))
+    backends.get_backend = lambda name: fake
+    sys.exit(command.main(sys.argv[2:]))

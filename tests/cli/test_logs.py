@@ -8,9 +8,9 @@ import pytest
 
 from tests.cli.conftest import Install
 from tests.client.fakes import JOB, status, task
-from ytf.backends.api import LogLine, Tell, silent
+from ytf.backends.api import LogLine, Notify, ignore_notice
 from ytf.cli import main
-from ytf.specs.names import TaskId
+from ytf.specs.ids import TaskId
 from ytf.specs.status import JobState, TaskState
 
 
@@ -20,8 +20,10 @@ def test_what_is_written_after_the_look_is_not_among_the_last_lines(
     backend = install(status(JobState.RUNNING, task("worker", 0, TaskState.RUNNING)))
     written = ["t1", "t2", "t3"]
 
-    def lines(tasks: list[TaskId], *, follow: bool, tell: Tell = silent) -> Iterator[LogLine]:
-        tell("the master does not answer")
+    def lines(
+        tasks: list[TaskId], *, follow: bool, notify: Notify = ignore_notice
+    ) -> Iterator[LogLine]:
+        notify("the master does not answer")
         for text in written:
             yield LogLine(TaskId("worker:0"), 1, "stdout", text)
         written.append("t4")

@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Install
 from tests.client.fakes import JOB, status, task
-from ytf.backends.api import LogLine, Removed, Tell, silent
+from ytf.backends.api import LogLine, Notify, RemovedItem, ignore_notice
 from ytf.cli import logs, main
 from ytf.cli.parser import Parser
-from ytf.specs.cluster import ClusterSpec
+from ytf.client.last_job import remember_last_job
+from ytf.client.log_selection import select_logs
+from ytf.specs.ids import JobId, TaskId
 from ytf.specs.job import Resources
-from ytf.specs.names import TaskId
-from ytf.specs.status import JobEvent, JobState, TaskState
+from ytf.specs.status import ClusterSpec, JobEvent, JobState, JobSummary, TaskState
 
 FAILED = status(
     JobState.FAILED,
@@ -25,9 +28,14 @@ FAILED = status(
 )
 
 USAGE: list[tuple[list[str], str, str]] = [
-    ([], "which command?", "ytf --help"),
+    (["list", "--state", "DONE"], "--state: there is no state 'DONE'", "SUCCEEDED"),
+    (["list", "--limit", "few"], "--limit: 'few' is not a number", ""),
+    (["list", "--limit", "3", "--all"], "--all and --limit exclude each other", ""),
+    (["submit", "job.yaml", "--logs"], "--logs goes with --wait only", "ytf logs -f @last"),
     (["statsu", str(JOB)], "invalid choice: 'statsu'", "did you mean 'status'?"),
     (["status"], "required: ID", "ytf status --help"),
+    (["top", JOB, "--sort", "memroy"], "'memroy'", "see ytf top --help"),
+    (["top", JOB, "--interval", "often"], "'often' is not a time", "90s"),
     (["status", JOB, "--jsn"], "--jsn", "did you mean '--json'?"),
     (["status", JOB, "more"], "unrecognized arguments: more", ""),
     (["logs", "-n", "5", JOB], "unrecognized arguments: -n", "see ytf logs --help"),
@@ -44,6 +52,10 @@ USAGE: list[tuple[list[str], str, str]] = [
     (["attach", JOB, "--indx", "3", "true"], "--indx", "did you mean '--index'?"),
     (["attach", JOB, ""], "the command to attach is empty", ""),
     (["attach", JOB, "--index", "3", " "], "the command to attach is empty", ""),
+    (["shell", JOB], "required: TASK", "ytf shell --help"),
+    (["shell", JOB, "worker:0", "-t", "top"], "'-t' is not a command", "before the job"),
+    (["shell", JOB, "worker:0", "--", " "], "the command to run is empty", ""),
+    (["shell", JOB, " "], "which task?", "worker:0"),
     (["submit", "job.yaml", "--json"], "--json goes with --dryrun only", ""),
     (["submit", "no.yaml"], "cannot read no.yaml: No such file", ""),
     (["list", "--backend", "slurm"], "there is no backend 'slurm'", "local, yarn"),
@@ -72,10 +84,10 @@ def test_only_the_id_of_a_job_is_required_for_its_logs(capfd: pytest.CaptureFixt
     )
 
 
-@pytest.mark.parametrize("command", ["status", "logs", "kill", "spec", "events"])
+@pytest.mark.parametrize("command", ["status", "top", "logs", "kill", "spec", "events"])
 @pytest.mark.parametrize(
     ("job", "message"),
-    [("local_2_b", "there is no job local_2_b"), ("x", "'x' is not a job id")],
+    [("local_2_b", "there is no job local_2_b"), ("x", "you have no job with the id or name 'x'")],
 )
 def test_a_job_that_is_not_there(
     command: str, job: str, message: str, install: Install, capfd: pytest.CaptureFixture[str]
@@ -97,7 +109,8 @@ class TestStatus:
             "tracking_url tensorboard_url tasks"
         )
         assert " ".join(told["tasks"][0]) == (
-            "group index state attempt exit_code signal host port container node log_url reason"
+            "group index state attempt exit_code signal host port container node log_url reason "
+            "memory_mb vcores usage"
         )
         assert told["state"] == told["final_status"] == "FAILED"
         assert backend.sweeps == 1
@@ -136,10 +149,115 @@ def test_list(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     assert main.main(["list"]) == 0
     out, err = capfd.readouterr()
     assert out.splitlines()[1].split()[:5] == [JOB, "TensorFlow", "alice", "FAILED", "default"]
-    assert err == "ytf: backend local (no Hadoop configuration found)\n"
+    assert err == ""
     assert main.main(["list", "--json"]) == 0
     (told,) = json.loads(capfd.readouterr().out)
     assert " ".join(told) == "id name user queue backend state started finished"
+
+
+class TestBackendLine:
+    """One line says which backend is used, but only where that may surprise."""
+
+    LINE = "ytf: backend local (no Hadoop configuration found)\n"
+
+    def test_not_where_the_last_job_went_there_too(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        install(FAILED)
+        assert main.main(["list"]) == 0
+        remember_last_job("local", JOB)
+        assert main.main(["list"]) == 0
+        assert capfd.readouterr().err == ""
+
+    def test_where_the_last_job_went_elsewhere(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        install(FAILED)
+        remember_last_job("yarn", JobId("application_1_0001"))
+        assert main.main(["list"]) == 0
+        assert capfd.readouterr().err == self.LINE
+        assert main.main(["gc", "--dryrun"]) == 0
+        assert capfd.readouterr().err.startswith(self.LINE)
+        for words in (["list", "--backend", "local"], ["list", "--json"]):
+            assert main.main(words) == 0
+            assert capfd.readouterr().err == ""
+
+    def test_where_a_hadoop_is_there_without_its_configuration(
+        self, install: Install, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        install(FAILED)
+        remember_last_job("local", JOB)
+        monkeypatch.setenv("HADOOP_HOME", "/opt/hadoop")
+        assert main.main(["list"]) == 0
+        assert capfd.readouterr().err == self.LINE
+        monkeypatch.setenv("YTF_BACKEND", "local")
+        assert main.main(["list"]) == 0
+        assert capfd.readouterr().err == ""
+
+
+class TestList:
+    @staticmethod
+    def summary(number: int, **fields: Any) -> JobSummary:
+        return JobSummary(
+            **{
+                "id": JobId(f"local_20261116212931_{number:04}"),
+                "name": "train",
+                "user": "alice",
+                "queue": "default",
+                "backend": "local",
+                "state": JobState.SUCCEEDED,
+                "started": 1_000_000_000.0 - number,
+                "finished": 1_000_000_100.0,
+                **fields,
+            }
+        )
+
+    @pytest.fixture
+    def jobs(self, install: Install, monkeypatch: pytest.MonkeyPatch) -> list[JobSummary]:
+        known = [
+            self.summary(1, state=JobState.RUNNING),
+            self.summary(2, name="evaluate", user="bob"),
+            self.summary(3, state=JobState.FAILED, name="train-big"),
+            self.summary(4, state=JobState.SUBMITTED),
+        ]
+        monkeypatch.setattr(install(FAILED), "list", lambda: known)
+        return known
+
+    @pytest.mark.parametrize(
+        ("words", "numbers"),
+        [
+            ([], [1, 2, 3, 4]),
+            (["--all"], [1, 2, 3, 4]),
+            (["--state", "failed, RUNNING"], [1, 3]),
+            (["--state", "failed", "--state", "running"], [1, 3]),
+            (["--running"], [1, 4]),
+            (["--running", "--state", "FAILED"], [1, 3, 4]),
+            (["--name", "train"], [1, 4]),
+            (["--name", "train*"], [1, 3, 4]),
+            (["--user", "bob"], [2]),
+            (["-n", "2"], [1, 2]),
+            (["--limit", "1", "--name", "train-*"], [3]),
+        ],
+    )
+    def test_filters_and_limit(
+        self,
+        words: list[str],
+        numbers: list[int],
+        jobs: list[JobSummary],
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        assert main.main(["list", "--json", *words]) == 0
+        told = json.loads(capfd.readouterr().out)
+        assert [job["id"] for job in told] == [jobs[number - 1].id for number in numbers]
+
+    def test_nothing_found_is_said(
+        self, jobs: list[JobSummary], capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main.main(["list", "--name", "no*"]) == 0
+        assert capfd.readouterr().err == "ytf: no job matches on the backend local\n"
+        jobs.clear()
+        assert main.main(["list"]) == 0
+        assert capfd.readouterr().err == "ytf: no jobs are known on the backend local\n"
 
 
 def test_spec(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
@@ -153,16 +271,23 @@ def test_spec(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_events(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     backend = install()
-    backend.handle.happened = [JobEvent(at=0.0, event="TaskExited", task="ps:0", text="code 1")]
+    backend.handle.happened = [JobEvent(at=0.0, event="task-exited", task="ps:0", text="code 1")]
     assert main.main(["events", JOB, "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == [
-        {"at": 0.0, "event": "TaskExited", "task": "ps:0", "text": "code 1"}
+        {"at": 0.0, "event": "task-exited", "task": "ps:0", "text": "code 1"}
     ]
     assert main.main(["events", JOB]) == 0
-    assert capfd.readouterr().out.splitlines()[1].split()[2:] == ["ps:0", "TaskExited", "code", "1"]
-    backend.handle.happened = [JobEvent(at=0.0, event="JobFinished", text="FAILED: x\nmore")]
+    assert capfd.readouterr().out.splitlines()[1].split()[2:] == [
+        "ps:0",
+        "task-exited",
+        "code",
+        "1",
+    ]
+    backend.handle.happened = [
+        JobEvent(at=0.0, event="job-finished", text="The job FAILED: x\nmore")
+    ]
     assert main.main(["events", JOB]) == 0
-    assert capfd.readouterr().out.splitlines()[1].endswith("JobFinished  FAILED: x …")
+    assert capfd.readouterr().out.splitlines()[1].endswith("job-finished  The job FAILED: x …")
 
 
 def test_kill(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
@@ -174,6 +299,20 @@ def test_kill(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     assert main.main(["kill", JOB]) == 0
     assert backend.handle.killed == []
     assert "has already ended: FAILED" in capfd.readouterr().err
+
+
+def test_kill_waits_for_the_end_if_asked_to(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    backend = install(status(JobState.RUNNING))
+    assert main.main(["kill", "--wait", "local_2_b", "TensorFlow"]) == 1
+    assert backend.handle.killed == ["asked for with ytf kill"]
+    err = capfd.readouterr().err
+    assert "there is no job local_2_b" in err
+    assert err.endswith(f"ytf: job {JOB} is being killed\nytf: job {JOB} has ended: KILLED\n")
+    install(FAILED)
+    assert main.main(["kill", "--wait", JOB]) == 0
+    assert capfd.readouterr().err == f"ytf: job {JOB} has already ended: FAILED\n"
 
 
 def test_killing_several_goes_on_after_one_that_is_not_there(
@@ -233,7 +372,27 @@ class TestLogs:
         ],
     )
     def test_groups_and_tasks(self, which: list[str], tasks: list[str]) -> None:
-        assert logs.choose(FAILED, which) == tasks
+        assert select_logs(FAILED, which).tasks == tasks
+
+    def test_an_attempt_is_named_as_it_is_printed(
+        self, install: Install, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        restarted = task("worker", 0, TaskState.RUNNING, attempt=2)
+        backend = install(status(JobState.RUNNING, restarted, task("ps", 0, TaskState.RUNNING)))
+        backend.handle.lines = list(self.LINES)
+        assert main.main(["logs", JOB, "worker:0#2"]) == 0
+        assert capfd.readouterr().out == "worker:0#2 ! \n"
+        assert main.main(["logs", JOB, "worker:0#1", "ps", "--tail", "5"]) == 0
+        assert capfd.readouterr().out == "worker:0 | ünï\nps:0 | x\n"
+        # The task as a whole includes its attempts.
+        assert main.main(["logs", JOB, "worker:0#1", "worker"]) == 0
+        assert capfd.readouterr().out == "worker:0 | ünï\nworker:0#2 ! \n"
+        assert main.main(["logs", JOB, "worker:0#3"]) == 1
+        err = capfd.readouterr().err
+        assert f"worker:0 of job {JOB} has had no attempt 3" in err
+        assert "its newest attempt is 2" in err
+        assert main.main(["logs", JOB, "worker:0#x"]) == 1
+        assert "has no task or group 'worker:0#x'" in capfd.readouterr().err
 
     def test_options_may_stand_between_them(
         self, install: Install, capfd: pytest.CaptureFixture[str]
@@ -263,7 +422,9 @@ class TestLogs:
     ) -> None:
         backend = install(FAILED)
 
-        def lines(tasks: list[TaskId], *, follow: bool, tell: Tell = silent) -> Iterator[LogLine]:
+        def lines(
+            tasks: list[TaskId], *, follow: bool, notify: Notify = ignore_notice
+        ) -> Iterator[LogLine]:
             texts = ("one", "50 % and more", "end") if follow else ("one", "50 %")
             return (LogLine(TaskId("ps:0"), 1, "stdout", text) for text in texts)
 
@@ -315,7 +476,9 @@ class TestSubmitFile:
         assert (backend.submitted[1].spec.name, backend.submitted[1].spec.queue) == ("mine", "q")
 
     def test_what_a_queue_is_told_may_be_settled_too(self, install: Install) -> None:
-        Path("ytf.toml").write_text('priority = 4\ntags = "a,b"\nnode_label = "gpu"\n')
+        Path("ytf.toml").write_text(
+            'priority = 4\ntags = "a,b"\nnode_label = "gpu"\ntask_ports = "30000-30999"\n'
+        )
         groups = "groups: {worker: {count: 1}}"
         Path("open.yaml").write_text(f"command: go\n{groups}\n")
         Path("own.yaml").write_text(f"command: go\n{groups}\ntags: [c]\npriority: 0\n")
@@ -325,6 +488,7 @@ class TestSubmitFile:
         settled, own = (plan.spec for plan in backend.submitted)
         assert (settled.priority, settled.tags, settled.node_label) == (4, ("a", "b"), "gpu")
         assert (own.priority, own.tags, own.node_label) == (0, ("c",), "gpu")
+        assert settled.task_ports == "30000-30999"
 
     def test_what_is_wrong_is_said_with_file_and_place(
         self, install: Install, capfd: pytest.CaptureFixture[str]
@@ -359,10 +523,10 @@ class TestSubmitFile:
         backend = install()
         assert main.main(["submit", "job.json"]) == 0
         groups = backend.submitted[0].spec.groups
-        assert groups["ps"].resources == Resources(memory_mb=2048, vcores=1)
-        assert groups["worker"].resources == Resources(memory_mb=1024, vcores=3)
-        assert groups["worker"].overrides == {1: Resources(memory_mb=3072, vcores=3)}
-        assert groups["chief"].resources == Resources(memory_mb=77, vcores=3)
+        assert groups["ps"].resources == Resources(memory=2048, vcores=1)
+        assert groups["worker"].resources == Resources(memory=1024, vcores=3)
+        assert groups["worker"].overrides == {1: Resources(memory=3072, vcores=3)}
+        assert groups["chief"].resources == Resources(memory=77, vcores=3)
         assert groups["tensorboard"].resources == Resources()
 
     @pytest.mark.parametrize(
@@ -396,12 +560,19 @@ def test_gc(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     backend = install()
     assert main.main(["gc"]) == 0
     assert backend.collections == [(7 * 86400, False, False)]
+    said = capfd.readouterr().err
+    assert "ytf: there is nothing to remove\n" in said
+    assert "records and logs stay for 7 days; --older-than 1d" in said
+    assert main.main(["gc", "--older-than", "1h30m"]) == 0
+    assert backend.collections[-1] == (5400, False, False)
     assert capfd.readouterr().err.endswith("ytf: there is nothing to remove\n")
-    backend.rubbish = [
-        Removed(what="layer", where="hdfs://n/l", size=1_234_567),
-        Removed(what="record", where="hdfs://n/r", size=12),
+    assert main.main(["gc", "--older-than", "soon"]) == 2
+    assert "--older-than: 'soon' is not a time" in capfd.readouterr().err
+    backend.removed_items = [
+        RemovedItem(what="layer", where="hdfs://n/l", size=1_234_567),
+        RemovedItem(what="record", where="hdfs://n/r", size=12),
     ]
-    Path("ytf.toml").write_text("history_days = 2\n")
+    Path(os.environ["YTF_HOME"], "ytf.toml").write_text("history_days = 2\n")
     assert main.main(["gc", "--dryrun", "--verify"]) == 0
     assert backend.collections[-1] == (2 * 86400, True, True)
     told = capfd.readouterr()
@@ -409,9 +580,24 @@ def test_gc(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
         "WHAT    SIZE    WHERE\nlayer   1.2 MB  hdfs://n/l\nrecord  12 B    hdfs://n/r\n"
     )
     assert told.err.endswith("ytf: would remove 2 things, 1.2 MB\n")
-    Path("ytf.toml").write_text('history_days = "some"\n')
+    Path(os.environ["YTF_HOME"], "ytf.toml").write_text('history_days = "some"\n')
     assert main.main(["gc"]) == 2
     assert "history_days (from " in capfd.readouterr().err
+
+
+def test_rm(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    backend = install(FAILED)
+    assert main.main(["rm", "local_2_b", JOB]) == 1
+    said = capfd.readouterr().err
+    assert "there is no job local_2_b" in said
+    assert f"ytf: removed the record and logs of job {JOB} (1.2 kB)" in said
+    assert backend.sweeps == 0, "a gc writes records of dead jobs"
+
+
+def test_rm_refuses_a_job_that_runs(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(status(JobState.RUNNING))
+    assert main.main(["rm", JOB]) == 1
+    assert "has not ended" in capfd.readouterr().err
 
 
 def test_our_own_bugs_ask_to_be_reported(
@@ -429,8 +615,8 @@ def test_every_command_has_help(capfd: pytest.CaptureFixture[str]) -> None:
     parser = main.parser()
     commands = [word for word in parser.words() if not word.startswith("-")]
     assert commands == [
-        *("submit", "status", "list", "logs", "kill", "spec", "events", "attach", "schema", "gc"),
-        "cluster",
+        *("submit", "status", "top", "list", "logs", "kill", "rm", "spec", "events", "attach"),
+        *("shell", "schema", "gc", "cluster", "help", "completion"),
     ]
     for command in commands:
         with pytest.raises(SystemExit) as caught:

@@ -21,7 +21,7 @@ HEAVY = ("msgspec", "asyncio", "rich", "yaml", "subprocess", "ytf.specs.job", "y
 TIMEOUT_S = 30.0
 
 
-@pytest.mark.parametrize("module", ["ytf.cli.main", "ytf.cli.submit"])
+@pytest.mark.parametrize("module", ["ytf.cli.main", "ytf.cli.submit.command"])
 @pytest.mark.parametrize("option", ["--help", "--version"])
 def test_help_imports_nothing_heavy(module: str, option: str) -> None:
     code = (
@@ -113,7 +113,7 @@ def test_an_id_that_stdout_does_not_take_is_said(
     done = _broken(tmp_path, f"DRIVER quick -r worker:1 true {redirection}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[1:] == [
-        f"ytf-submit: job {JOB} was accepted, and goes on",
+        f"ytf-submit: job {JOB} was accepted and goes on",
         f"ytf-submit: error: its id cannot be written to stdout: {reason}",
     ]
 

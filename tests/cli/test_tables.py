@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import io
+
 import pytest
 
-from ytf.cli.tables import plain
+from ytf.cli.tables import fit, plain, shortened, show, wrapped
 
 
 @pytest.mark.parametrize(
@@ -29,4 +31,54 @@ def test_the_widest_cell_makes_the_column() -> None:
     assert plain(("n", "y"), [("漢字漢字", "x")]).splitlines() == [
         "N         Y",
         "漢字漢字  x",
+    ]
+
+
+HEADERS = ("id", "name", "user", "state", "queue")
+ROW = ("application_1700000000000_0001", "a name of twenty-one", "alice", "SUCCEEDED", "default")
+
+
+@pytest.mark.parametrize(
+    ("width", "headers", "name"),
+    [
+        (200, HEADERS, ROW[1]),
+        (78, HEADERS, "a name of twent…"),
+        (70, ("id", "name", "user", "state"), "a name of twent…"),
+        (60, ("id", "name", "state"), "a name of twent…"),
+        (48, ("id", "name", "state"), "a …"),
+        (20, ("id", "name", "state"), "a …"),
+    ],
+)
+def test_ids_are_never_cut(width: int, headers: tuple[str, ...], name: str) -> None:
+    kept, ((*cells,),) = fit(HEADERS, [ROW], width, drop=("queue", "user"), cut=("name",))
+    assert tuple(kept) == headers
+    assert cells[0] == ROW[0]
+    assert cells[kept.index("state")] == "SUCCEEDED"
+    longest = max(map(len, plain(kept, [cells]).splitlines()))
+    assert longest <= max(width, 47)
+    assert cells[1].startswith(name[:2])
+
+
+def test_a_wide_character_is_not_cut_in_half() -> None:
+    assert shortened("漢字漢字", 8) == "漢字漢字"
+    assert shortened("漢字漢字", 6) == "漢字…"
+    assert shortened("abc", 3) == "abc"
+
+
+def test_text_for_programs_has_everything_but_control_characters() -> None:
+    out = io.StringIO()
+    show(("id", "name"), [("a" * 200, "evil\x1b[2J\nname")], out, drop=("name",), cut=("name",))
+    assert out.getvalue().splitlines()[1] == f"{'a' * 200}  evil\\x1b[2J\\nname"
+
+
+def test_text_is_wrapped_between_words_and_ids_stay_whole() -> None:
+    container = "container_1794865823241_0001_01_000002"
+    rows = [("worker:0", "a text of several words"), ("ps:0", f"got {container} on n1"), ("", "")]
+    assert wrapped(("task", "text"), rows, 34).splitlines() == [
+        "TASK      TEXT",
+        "worker:0  a text of several words",
+        "ps:0      got",
+        f"          {container}",
+        "          on n1",
+        "-         -",
     ]

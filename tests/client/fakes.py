@@ -6,21 +6,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from ytf.backends.api import (
-    KEEP_S,
-    Access,
-    Hold,
+    RECORD_RETENTION_S,
+    JobCredentials,
     JobHandle,
     LogLine,
-    Rubbish,
-    Tell,
-    silent,
-    unheld,
+    Notify,
+    OnCommit,
+    Plan,
+    RemovedItem,
+    RemovedItems,
+    ignore_notice,
+    no_commit_hook,
 )
-from ytf.client.plan import Plan
-from ytf.errors import NotFoundError
-from ytf.specs.cluster import ClusterSpec
-from ytf.specs.names import JobId, TaskId
+from ytf.errors import NotFoundError, RefusedError
+from ytf.specs.ids import JobId, TaskId
 from ytf.specs.status import (
+    ClusterSpec,
     FinalStatus,
     JobEvent,
     JobState,
@@ -58,9 +59,9 @@ def status(state: JobState, *tasks: TaskStatus, diagnostics: str = "") -> JobSta
 class FakeHandle:
     """Each look at the job shows its next status; the last one stays."""
 
-    def __init__(self, *story: JobStatus) -> None:
+    def __init__(self, *statuses: JobStatus) -> None:
         self.job = JOB
-        self.story = list(story)
+        self.statuses = list(statuses)
         self.killed: list[str] = []
         self.lines: list[LogLine] = []
         self.tells: list[str] = []
@@ -69,12 +70,16 @@ class FakeHandle:
         self.happened: list[JobEvent] = []
 
     def status(self) -> JobStatus:
-        return self.story[0]
+        return self.statuses[0]
+
+    def why_waiting(self) -> str:
+        now = self.status()
+        return now.diagnostics if now.state is JobState.SUBMITTED else ""
 
     def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
-        if len(self.story) > 1:
-            self.story.pop(0)
-        return self.story[0]
+        if len(self.statuses) > 1:
+            self.statuses.pop(0)
+        return self.statuses[0]
 
     def cluster_spec(self) -> ClusterSpec | None:
         return self.spec
@@ -84,14 +89,21 @@ class FakeHandle:
 
     def kill(self, reason: str) -> None:
         self.killed.append(reason)
-        self.story = [self.story[0], status(JobState.KILLED)]
+        self.statuses = [self.statuses[0], status(JobState.KILLED)]
 
-    def access(self) -> Access:
+    def remove(self) -> RemovedItem:
+        if not self.status().state.is_final:
+            raise RefusedError(f"job {self.job} has not ended")
+        return RemovedItem(what="record and logs", where="/h", size=1200)
+
+    def credentials(self) -> JobCredentials:
         raise NotFoundError(f"nobody can take part in {self.job}")
 
-    def logs(self, tasks: list[TaskId], *, follow: bool, tell: Tell = silent) -> Iterator[LogLine]:
+    def logs(
+        self, tasks: list[TaskId], *, follow: bool, notify: Notify = ignore_notice
+    ) -> Iterator[LogLine]:
         for text in self.tells:
-            tell(text)
+            notify(text)
         self.asked = list(tasks)
         return (line for line in self.lines if line.task in tasks)
 
@@ -110,16 +122,18 @@ class FakeBackend:
         self.submitted: list[Plan] = []
         self.tells: List[str] = []
         self.sweeps = 0
-        self.rubbish: Rubbish = []
+        self.removed_items: RemovedItems = []
         self.collections: List[tuple[float, bool, bool]] = []
 
     def user(self) -> str:
         return "alice"
 
-    def submit(self, plan: Plan, tell: Tell = silent, hold: Hold = unheld) -> JobHandle:
+    def submit(
+        self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
+    ) -> JobHandle:
         for text in self.tells:
-            tell(text)
-        hold()
+            notify(text)
+        on_commit()
         self.submitted.append(plan)
         return self.handle
 
@@ -143,12 +157,17 @@ class FakeBackend:
             )
         ]
 
-    def sweep(self, *, keep_s: float = KEEP_S) -> List[JobId]:
+    def gc_dead_jobs(self, *, keep_s: float = RECORD_RETENTION_S) -> List[JobId]:
         self.sweeps += 1
         return []
 
-    def collect(
-        self, *, keep_s: float, dryrun: bool = False, verify: bool = False, tell: Tell = silent
-    ) -> Rubbish:
+    def gc(
+        self,
+        *,
+        keep_s: float,
+        dryrun: bool = False,
+        verify: bool = False,
+        notify: Notify = ignore_notice,
+    ) -> RemovedItems:
         self.collections.append((keep_s, dryrun, verify))
-        return self.rubbish
+        return self.removed_items

@@ -5,16 +5,21 @@ from pathlib import Path
 
 import pytest
 
+import ytf
 from tests.client.fakes import JOB, FakeBackend, FakeHandle, status, task
 from ytf.backends.api import LogLine
 from ytf.client.job import Job, submit
 from ytf.errors import JobFailedError, NotFoundError, SpecError, UnreachableError
-from ytf.specs.cluster import ClusterSpec
+from ytf.specs.ids import TaskId
 from ytf.specs.job import JobSpec, OnFailure, TaskGroupSpec
-from ytf.specs.names import TaskId
-from ytf.specs.status import JobState, JobStatus, TaskState
+from ytf.specs.status import ClusterSpec, JobState, JobStatus, TaskState
 
 SPEC = JobSpec(groups={"worker": TaskGroupSpec(count=1)}, command="true")
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("YTF_HOME", str(tmp_path / "home"))
 
 
 def test_submit_plans_here_and_gives_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +67,7 @@ def _group(**fields: object) -> object:
         (_of({"worker": _group(overrides=[1])}), "groups.worker.overrides: expected a mapping"),
         (_of({"worker": _group(on_failure="x")}), "groups.worker.on_failure: expected"),
         (_of(None), "groups: expected a mapping, got nothing"),
-        (_of({"worker": _group()}, env={"A": 1}), "env.A: expected text, got 1"),
+        (_of({"worker": _group()}, task_env={"A": 1}), "task_env.A: expected text, got 1"),
         (_of({"worker": _group()}, name=object()), "a object cannot be a part of a job spec"),
     ],
 )
@@ -100,10 +105,10 @@ def test_a_bad_end_is_raised_with_its_diagnostics(state: JobState) -> None:
 
 
 class Away(FakeHandle):
-    """One whose cluster does not answer, for some looks."""
+    """The handle of a job whose cluster does not answer some of the calls."""
 
-    def __init__(self, *story: JobStatus, looks: int, then: int = 0) -> None:
-        super().__init__(*story)
+    def __init__(self, *statuses: JobStatus, looks: int, then: int = 0) -> None:
+        super().__init__(*statuses)
         self._looks, self._then = looks, then
 
     def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
@@ -153,15 +158,34 @@ def test_everything_else_is_the_handles() -> None:
     assert job.status().state is JobState.RUNNING
     assert list(job.logs()) == [line]
     assert handle.asked == ["worker:0"]
-    assert list(job.logs(["ps:0"])) == []
+    assert list(job.logs(["worker"])) == [line]
+    assert list(job.logs(["worker:0#1"])) == [line]
+    assert list(job.logs([])) == []
+    with pytest.raises(NotFoundError, match="has no task or group 'ps:0'"):
+        job.logs(["ps:0"])
     assert job.cluster_spec() == handle.spec
     assert job.events() == []
     job.kill("enough")
     assert handle.killed == ["enough"]
 
 
-def test_an_id_of_no_backend() -> None:
-    from ytf.client.job import job
+def test_a_job_is_found_as_the_commands_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = FakeBackend(FakeHandle(status(JobState.RUNNING)))
+    monkeypatch.setattr("ytf.backends.get_backend", lambda name: backend)
+    with pytest.raises(NotFoundError, match="no job was submitted from here"):
+        ytf.job("@last")
+    assert ytf.submit(SPEC).id == ytf.job("@last").id == JOB
+    assert ytf.job("TensorFlow").id == JOB
+    with pytest.raises(NotFoundError, match="you have no job with the id or name 'nonsense'"):
+        ytf.job("nonsense")
 
-    with pytest.raises(NotFoundError, match="'nonsense' is not a job id"):
-        job("nonsense")
+
+def test_jobs_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = FakeBackend(FakeHandle(status(JobState.RUNNING)))
+    monkeypatch.setattr("ytf.backends.get_backend", lambda name: backend)
+    (found,) = ytf.jobs()
+    assert (found.id, found.name, found.state) == (JOB, "TensorFlow", JobState.RUNNING)
+    assert ytf.jobs(states=[JobState.RUNNING], name="Tensor*", user="alice", limit=1) == [found]
+    assert ytf.jobs(states=[JobState.FAILED]) == []
+    assert ytf.jobs(user="bob") == []
+    assert ytf.jobs(limit=0) == []

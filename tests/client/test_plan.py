@@ -7,23 +7,28 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ytf.client.describe import describe
-from ytf.client.plan import Plan, Upload, make_plan, safe_name
+from ytf.backends.api import Plan, Upload
+from ytf.client import local_checks
+from ytf.client.plan import find_uploads, make_plan, safe_name
+from ytf.client.plan_text import describe
 from ytf.errors import RefusedError, SpecError
 from ytf.frameworks import tensorflow
-from ytf.packaging.environments import Tool
+from ytf.packaging.tensorboard import TensorBoardCommand
 from ytf.specs.job import (
     EVALUATOR,
     TENSORBOARD,
+    DockerRuntime,
+    DockerSpec,
     Framework,
     JobSpec,
+    OnFailure,
     Resources,
     TaskGroupSpec,
 )
 
 AWKWARD = "python 'it''s' \"$X\" `date` \\ ; ⟨ünïcödé⟩ 🦆\n  --second-line *"
 
-TOOL = Tool(argv=("tensorboard",))
+TOOL = TensorBoardCommand(argv=("tensorboard",))
 
 
 def _spec(**fields: object) -> JobSpec:
@@ -37,7 +42,7 @@ def _plan(
     *,
     backend: str = "local",
     environ: dict[str, str] | None = None,
-    tensorboard: Tool = TOOL,
+    tensorboard: TensorBoardCommand = TOOL,
 ) -> Plan:
     return make_plan(
         spec,
@@ -50,7 +55,12 @@ def _plan(
 
 
 def test_a_simple_spec_is_its_own_plan(tmp_path: Path) -> None:
-    spec = _spec(command=AWKWARD, name="ünï 'x'", env={"A": "b c"})
+    spec = _spec(
+        command=AWKWARD,
+        name="ünï 'x'",
+        task_env={"A": "b c"},
+        framework=Framework.TENSORFLOW,
+    )
     plan = _plan(spec, tmp_path)
     assert plan == Plan(spec=spec, backend="local", user="alice")
 
@@ -172,71 +182,71 @@ def venv(tmp_path: Path) -> Path:
 
 class TestEnvironment:
     def test_a_path_goes_first_on_the_tasks_path(self, tmp_path: Path, venv: Path) -> None:
-        plan = _plan(_spec(environment="venv"), tmp_path)
-        assert plan.spec.environment == str(venv)
-        assert plan.spec.env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
+        plan = _plan(_spec(env="venv"), tmp_path)
+        assert plan.spec.env == str(venv)
+        assert plan.spec.task_env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
 
     def test_on_yarn_it_is_shipped_and_no_path_of_this_machine_goes_along(
         self, tmp_path: Path, venv: Path
     ) -> None:
-        plan = _plan(_spec(environment="venv"), tmp_path, backend="yarn")
-        assert (plan.spec.environment, plan.spec.env) == (str(venv), {})
+        plan = _plan(_spec(env="venv"), tmp_path, backend="yarn")
+        assert (plan.spec.env, plan.spec.task_env) == (str(venv), {})
 
     def test_a_group_may_have_its_own(self, tmp_path: Path, venv: Path) -> None:
         groups = {
             "worker": TaskGroupSpec(count=1),
-            "loader": TaskGroupSpec(count=1, environment="venv"),
+            "loader": TaskGroupSpec(count=1, env="venv"),
         }
         plan = _plan(_spec(groups=groups), tmp_path)
-        assert plan.spec.groups["loader"].environment == str(venv)
-        assert plan.spec.groups["loader"].env["PATH"] == f"{venv}/bin:/usr/bin"
-        assert plan.spec.groups["worker"].env == {}
+        assert plan.spec.groups["loader"].env == str(venv)
+        assert plan.spec.groups["loader"].task_env["PATH"] == f"{venv}/bin:/usr/bin"
+        assert plan.spec.groups["worker"].task_env == {}
 
     def test_the_users_own_variables_win(self, tmp_path: Path, venv: Path) -> None:
-        plan = _plan(_spec(environment=str(venv), env={"PATH": "/mine"}), tmp_path)
-        assert plan.spec.env["PATH"] == "/mine"
+        plan = _plan(_spec(env=str(venv), task_env={"PATH": "/mine"}), tmp_path)
+        assert plan.spec.task_env["PATH"] == "/mine"
 
     @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
     def test_current_is_the_active_one(self, tmp_path: Path, venv: Path, variable: str) -> None:
-        plan = _plan(_spec(environment="current"), tmp_path, environ={variable: str(venv)})
-        assert plan.spec.environment == str(venv)
+        plan = _plan(_spec(env="current"), tmp_path, environ={variable: str(venv)})
+        assert plan.spec.env == str(venv)
 
     def test_current_is_ours_where_none_is_active(self, tmp_path: Path) -> None:
-        assert _plan(_spec(environment="current"), tmp_path).spec.environment == sys.prefix
+        assert _plan(_spec(env="current"), tmp_path).spec.env == sys.prefix
 
     def test_anything_else_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "x.pex").touch()
         for wrong in ("x.pex", "nowhere", "."):
             with pytest.raises(SpecError, match="is not an environment") as caught:
-                _plan(_spec(environment=wrong), tmp_path)
+                _plan(_spec(env=wrong), tmp_path)
             assert "venv or conda" in (caught.value.hint or "")
 
 
 class TestTensorBoard:
     def test_it_becomes_a_group(self, tmp_path: Path) -> None:
         spec = _spec(tensorboard=True, output="out")
-        found = Tool(argv=("/a b/python", "-m", "tensorboard.main"))
+        found = TensorBoardCommand(argv=("/a b/python", "-m", "tensorboard.main"))
         plan = _plan(spec, tmp_path, tensorboard=found)
         assert plan.spec.groups[TENSORBOARD] == TaskGroupSpec(
             count=1,
             command="exec '/a b/python' -m tensorboard.main --logdir \"$DTF_OUTPUT_PATH\" "
             '--host "$YTF_TASK_HOST" --port "$YTF_TASK_PORT"',
-            resources=Resources(memory_mb=1024),
+            resources=Resources(memory=1024),
             framework=Framework.NONE,
         )
 
     def test_its_own_environment_comes_first_on_its_path_alone(self, venv: Path) -> None:
-        tool = Tool(argv=("python", "-m", "tensorboard.main"), environment=str(venv))
+        tool = TensorBoardCommand(argv=("python", "-m", "tensorboard.main"), environment=str(venv))
         plan = _plan(_spec(tensorboard=True, output="/o"), venv, tensorboard=tool)
         group = plan.spec.groups[TENSORBOARD]
-        assert group.environment == str(venv)
-        assert group.env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
-        assert plan.spec.env == {}
+        assert group.env == str(venv)
+        assert group.task_env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
+        assert plan.spec.task_env == {}
 
     def test_a_group_of_that_name_is_it(self, tmp_path: Path) -> None:
         groups = {
             "worker": TaskGroupSpec(count=1),
-            TENSORBOARD: TaskGroupSpec(count=1, resources=Resources(memory_mb=77)),
+            TENSORBOARD: TaskGroupSpec(count=1, resources=Resources(memory=77)),
         }
         plan = _plan(_spec(groups=groups, output="/o"), tmp_path)
         assert plan.spec.tensorboard
@@ -248,7 +258,7 @@ class TestTensorBoard:
             "worker": TaskGroupSpec(count=1),
             TENSORBOARD: TaskGroupSpec(count=1, command="mine"),
         }
-        plan = _plan(_spec(groups=groups), tmp_path, tensorboard=Tool(argv=()))
+        plan = _plan(_spec(groups=groups), tmp_path, tensorboard=TensorBoardCommand(argv=()))
         assert plan.spec.groups[TENSORBOARD].command == "mine"
 
     def test_there_is_only_one(self, tmp_path: Path) -> None:
@@ -261,7 +271,7 @@ class TestTensorBoard:
             _plan(_spec(tensorboard=True), tmp_path)
 
     def test_no_environment_is_asked_for_without_it(self, tmp_path: Path) -> None:
-        def forbidden() -> Tool:
+        def forbidden() -> TensorBoardCommand:
             raise AssertionError
 
         make_plan(_spec(), backend="local", user="a", base=tmp_path, tensorboard=forbidden)
@@ -302,8 +312,11 @@ class TestServers:
         TaskGroupSpec(count=1, overrides={0: Resources(gpus=2)}),
     ],
 )
-def test_gpus_are_refused_on_this_machine(tmp_path: Path, group: TaskGroupSpec) -> None:
-    with pytest.raises(RefusedError, match="worker asks for GPUs"):
+def test_gpus_are_refused_on_a_machine_without(
+    tmp_path: Path, group: TaskGroupSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_checks, "list_gpus", lambda path, visible: [])
+    with pytest.raises(RefusedError, match="and this machine has none"):
         _plan(_spec(groups={"worker": group}), tmp_path)
     _plan(_spec(groups={"worker": group}), tmp_path, backend="yarn")
 
@@ -327,7 +340,7 @@ def test_a_cluster_too_large_for_variables_is_noted(tmp_path: Path) -> None:
     [
         (Resources(), None),
         (Resources(vcores=1_000_000), "worker asks for 1000000 vcores, and this machine has"),
-        (Resources(memory_mb=1 << 30), "worker asks for 1024 TiB of memory, and this machine has"),
+        (Resources(memory=1 << 30), "worker asks for 1024 TiB of memory, and this machine has"),
     ],
 )
 def test_more_than_this_machine_has_is_noted(
@@ -339,9 +352,33 @@ def test_more_than_this_machine_has_is_noted(
     assert _plan(_spec(groups=groups), tmp_path, backend="yarn").notes == ()
 
 
-def test_docker_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match="docker"):
-        _plan(_spec(docker_image="tf"), tmp_path)
+def test_an_amount_of_memory_without_its_unit_is_noted(tmp_path: Path) -> None:
+    groups = {
+        "ps": TaskGroupSpec(count=1, resources=Resources(memory=2)),
+        "worker": TaskGroupSpec(count=2, overrides={1: Resources(memory=16)}),
+    }
+    ps, worker = _plan(_spec(groups=groups), tmp_path).notes
+    assert ps == (
+        "ps gets 2 MB of memory, too little for most programs: a number without a unit is in MB; "
+        "for 2 GiB write -m ps:2g, in a file memory: 2g"
+    )
+    assert worker.startswith("worker:1 gets 16 MB")
+    assert worker.endswith("for 16 GiB write -m 'worker[1]:16g', in a file memory: 16g")
+    groups = {"worker": TaskGroupSpec(count=1, resources=Resources(memory=128))}
+    assert _plan(_spec(groups=groups), tmp_path, backend="yarn").notes == ()
+
+
+def test_docker_images(tmp_path: Path) -> None:
+    groups = {"ps": TaskGroupSpec(count=1, docker_image=""), "worker": TaskGroupSpec(count=1)}
+    plan = _plan(_spec(groups=groups, docker_image="tf:1"), tmp_path)
+    (note,) = [note for note in plan.notes if "docker" in note]
+    assert note.startswith("worker runs in a docker image: if this machine's engine is a daemon")
+    assert "in the image tf:1, run by docker or podman" in describe(plan)
+    by_yarn = DockerSpec(runtime=DockerRuntime.YARN)
+    plan = _plan(_spec(docker_image="tf:1", docker=by_yarn), tmp_path, backend="yarn")
+    assert "in the image tf:1, run by YARN's docker runtime" in describe(plan)
+    with pytest.raises(RefusedError, match="no docker runtime of YARN"):
+        _plan(_spec(docker_image="tf:1", docker=by_yarn), tmp_path)
 
 
 def test_servers_and_a_least_number_in_words(tmp_path: Path) -> None:
@@ -356,7 +393,7 @@ def test_a_plan_in_words(tmp_path: Path) -> None:
     groups = {
         "ps": TaskGroupSpec(count=1),
         "worker": TaskGroupSpec(
-            count=2, resources=Resources(gpus=1), overrides={1: Resources(memory_mb=16384)}
+            count=2, resources=Resources(gpus=1), overrides={1: Resources(memory=16384)}
         ),
     }
     spec = _spec(groups=groups, script="my train.py", client=True, client_command="mine", name="j")
@@ -373,11 +410,118 @@ def test_a_plan_in_words(tmp_path: Path) -> None:
         "  client × 1: here; ends the job\n"
         "    $ mine\n"
         "script: my_train.py\n"
-        "environment: node\n"
+        "env: node\n"
         "framework: tensorflow\n"
         "registry: rest\n"
         f"ships: {tmp_path}/my train.py as my train.py\n"
         f"ships: {tmp_path}/my train.py as my_train.py\n"
         "note: no command names the script my train.py: write $DTF_TASK_SCRIPT, and the command "
-        "in single quotes, so that it is the task's shell that fills it in\n"
+        "in single quotes, so that the task's shell expands it\n"
     )
+
+
+def refused_script(script: str, base: Path) -> str:
+    spec = JobSpec(groups={"worker": TaskGroupSpec(count=1)}, command="true", script=script)
+    with pytest.raises(SpecError) as caught:
+        find_uploads(spec, base, remote=False)
+    return str(caught.value)
+
+
+def test_a_missing_file_is_said_with_its_directory_once(tmp_path: Path) -> None:
+    assert refused_script("no.py", tmp_path) == f"script: there is no file 'no.py' in {tmp_path}"
+    assert (
+        refused_script("a/no.py", tmp_path)
+        == f"script: there is no file 'a/no.py' in {tmp_path / 'a'}"
+    )
+    absolute = str(tmp_path / "no.py")
+    assert refused_script(absolute, Path("/")) == f"script: there is no file {absolute!r}"
+
+
+class TestFrameworks:
+    def test_it_is_found_and_told(self, tmp_path: Path) -> None:
+        (tmp_path / "train.py").write_text("import torch")
+        plan = _plan(_spec(script="train.py", command="python $DTF_TASK_SCRIPT"), tmp_path)
+        assert plan.spec.framework is Framework.PYTORCH
+        assert plan.spec.framework_of("worker") is Framework.PYTORCH
+        (note,) = plan.notes
+        assert note.startswith("the framework is pytorch, as train.py imports torch; name another")
+
+    def test_what_the_user_says_is_not_looked_for(self, tmp_path: Path) -> None:
+        (tmp_path / "train.py").write_text("import torch")
+        spec = _spec(script="train.py", command="python train.py", framework=Framework.NONE)
+        plan = _plan(spec, tmp_path)
+        assert (plan.spec.framework, plan.notes) == (Framework.NONE, ())
+
+    def test_torchrun_is_pytorch_too(self, tmp_path: Path) -> None:
+        plan = _plan(_spec(command="torchrun x.py", framework=Framework.PYTORCH), tmp_path)
+        assert plan.spec.framework is Framework.TORCHRUN
+        other = _plan(_spec(command="mpirun x", framework=Framework.PYTORCH), tmp_path)
+        assert (other.spec.framework, other.notes) == (Framework.PYTORCH, ())
+
+    def test_where_nothing_is_found_it_is_tensorflow(self, tmp_path: Path) -> None:
+        plan = _plan(_spec(), tmp_path)
+        assert (plan.spec.framework, plan.notes) == (Framework.TENSORFLOW, ())
+
+    def test_groups_with_commands_of_their_own_are_looked_at_one_by_one(
+        self, tmp_path: Path
+    ) -> None:
+        groups = {
+            "worker": TaskGroupSpec(count=1, command="torchrun x.py"),
+            "loader": TaskGroupSpec(count=1),
+            "solver": TaskGroupSpec(count=1, framework=Framework.NONE),
+        }
+        plan = _plan(_spec(groups=groups), tmp_path)
+        assert plan.spec.framework_of("worker") is Framework.TORCHRUN
+        assert plan.spec.framework_of("loader") is Framework.TENSORFLOW
+        assert plan.spec.framework_of("solver") is Framework.NONE
+        assert "framework: torchrun" in describe(plan)
+
+    def test_tensorboard_and_servers_need_no_looking(self, tmp_path: Path) -> None:
+        plan = _plan(_spec(tensorboard=True, output="o", command="torchrun x"), tmp_path)
+        assert plan.spec.framework_of(TENSORBOARD) is Framework.NONE
+        servers = _spec(servers=True, client=True, command="torchrun x")
+        assert _plan(servers, tmp_path).spec.framework_of("worker") is Framework.TENSORFLOW
+
+    def test_a_script_in_hdfs_is_not_looked_at(self, tmp_path: Path) -> None:
+        spec = _spec(script="hdfs://h/train.py", command="python train.py")
+        plan = _plan(spec, tmp_path, backend="yarn")
+        assert plan.spec.framework is Framework.TENSORFLOW
+
+    def test_several_processes(self, tmp_path: Path) -> None:
+        groups = {"worker": TaskGroupSpec(count=2, processes=4)}
+        plan = _plan(_spec(groups=groups, framework=Framework.PYTORCH), tmp_path)
+        assert "worker × 2 (4 processes each)" in describe(plan)
+        with pytest.raises(SpecError, match="a tensorflow task is one process, not 4"):
+            _plan(_spec(groups=groups), tmp_path)
+
+    def test_several_processes_in_an_image_are_torchruns_to_start(self, tmp_path: Path) -> None:
+        groups = {
+            "worker": TaskGroupSpec(count=2, processes=4),
+            "one": TaskGroupSpec(count=1),
+        }
+        spec = _spec(groups=groups, framework=Framework.PYTORCH, docker_image="torch:2")
+        with pytest.raises(SpecError, match="one process, not 4") as caught:
+            _plan(spec, tmp_path)
+        assert "torchrun" in str(caught.value.hint)
+        own = TaskGroupSpec(count=2, processes=4, docker_image="")
+        for allowed in (
+            msgspec.structs.replace(spec, framework=Framework.AUTO, command="torchrun train.py"),
+            msgspec.structs.replace(spec, groups={"worker": own}),
+        ):
+            assert _plan(allowed, tmp_path).spec.groups["worker"].processes == 4
+        # YARN runs the starter itself in the image, and that the processes.
+        by_yarn = msgspec.structs.replace(spec, docker=DockerSpec(runtime=DockerRuntime.YARN))
+        assert _plan(by_yarn, tmp_path, backend="yarn").spec.groups["worker"].processes == 4
+
+    def test_variables_that_ytf_sets_are_noted(self, tmp_path: Path) -> None:
+        spec = _spec(framework=Framework.PYTORCH, task_env={"MASTER_PORT": "1", "SEED": "2"})
+        (note,) = _plan(spec, tmp_path).notes
+        assert note.startswith("ytf sets MASTER_PORT itself for pytorch")
+
+    def test_restarting_one_task_of_many_is_noted(self, tmp_path: Path) -> None:
+        alone = {"worker": TaskGroupSpec(count=1, on_failure=OnFailure.RESTART_TASK)}
+        two = {"worker": TaskGroupSpec(count=2, on_failure=OnFailure.RESTART_TASK)}
+        (note,) = _plan(_spec(groups=two, framework=Framework.JAX), tmp_path).notes
+        assert "on_failure: restart-job" in note
+        assert _plan(_spec(groups=alone, framework=Framework.JAX), tmp_path).notes == ()
+        assert _plan(_spec(groups=two, framework=Framework.NONE), tmp_path).notes == ()

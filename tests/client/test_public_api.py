@@ -12,6 +12,7 @@ PUBLIC = [
     "ClusterSpec",
     "FinalStatus",
     "Framework",
+    "GpuUsage",
     "InternalError",
     "Job",
     "JobEvent",
@@ -19,6 +20,7 @@ PUBLIC = [
     "JobSpec",
     "JobState",
     "JobStatus",
+    "JobSummary",
     "MasterSpec",
     "NotFoundError",
     "OnFailure",
@@ -26,17 +28,18 @@ PUBLIC = [
     "OutcomeUnknownError",
     "Placement",
     "RefusedError",
-    "RegistryKind",
     "Resources",
     "SettingsError",
     "SpecError",
     "TaskGroupSpec",
     "TaskState",
     "TaskStatus",
+    "TaskUsage",
     "Timeouts",
     "UnreachableError",
     "YtfError",
     "job",
+    "jobs",
     "submit",
 ]
 
@@ -59,6 +62,6 @@ def test_others_cannot() -> None:
 def test_importing_costs_next_to_nothing() -> None:
     code = "import sys, ytf; print([m for m in ('msgspec', 'asyncio', 'rich') if m in sys.modules])"
     said = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100
     )
     assert said.stdout == "[]\n"

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.another_user import give_away
 from ytf.client import settings
 from ytf.errors import SettingsError
 from ytf.home import home
+from ytf.specs.settings import SETTINGS
 
 
 def _environ(home: Path, **more: str) -> dict[str, str]:
@@ -22,8 +26,8 @@ def _write(folder: Path, text: str) -> Path:
 
 def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
-    user_file = _write(home, 'queue = "user"\nname = "user"\nenv = "user"\nregistry = "rest"')
-    project_file = _write(project, 'queue = "project"\nname = "project"\nenv = "project"')
+    user_file = _write(home, 'queue = "user"\nname = "user"\nenv = "user"\ntags = "user"')
+    project_file = _write(project, 'queue = "project"\nname = "project"\ntags = "project"')
     found = settings.load(
         {"queue": "flag", "backend": None},
         environ=_environ(home, YTF_QUEUE="variable", YTF_NAME="variable"),
@@ -32,14 +36,14 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
     assert found.values == {
         "queue": "flag",
         "name": "variable",
-        "env": str(project / "project"),
-        "registry": "rest",
+        "env": str(home / "user"),
+        "tags": "project",
     }
     assert found.sources == {
         "queue": "--queue",
         "name": "the variable YTF_NAME",
-        "env": str(project_file),
-        "registry": str(user_file),
+        "env": str(user_file),
+        "tags": str(project_file),
     }
 
 
@@ -50,6 +54,24 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
     deep.mkdir(parents=True)
     found = settings.load(environ=_environ(tmp_path / "none"), cwd=deep)
     assert found.get("queue") == "near"
+
+
+def test_an_empty_project_file_counts_too(tmp_path: Path) -> None:
+    _write(tmp_path, 'queue = "far"')
+    _write(tmp_path / "a", "")
+    found = settings.load(environ=_environ(tmp_path / "none"), cwd=tmp_path / "a")
+    assert found.values == {}
+
+
+def test_the_users_file_is_no_project_file_even_through_a_link(tmp_path: Path) -> None:
+    _write(tmp_path, 'queue = "far"')
+    _write(tmp_path / "real", "history_days = 3")
+    (tmp_path / "link").symlink_to("real")
+    told: list[str] = []
+    environ = _environ(tmp_path / "link")
+    found = settings.load(environ=environ, cwd=tmp_path / "real", notify=told.append)
+    assert found.values == {"history_days": "3"}
+    assert told == []
 
 
 def test_the_users_file_is_not_read_twice_from_within_home(tmp_path: Path) -> None:
@@ -68,7 +90,7 @@ def test_a_path_is_relative_to_where_it_is_written(
     _write(tmp_path, f'env = "{written}"')
     deep = tmp_path / "deep"
     deep.mkdir()
-    environ = _environ(tmp_path / "none")
+    environ = _environ(tmp_path)
     found = settings.load(environ=environ, cwd=deep)
     assert found.get("env") == meant.format(file=tmp_path, user=Path.home())
     found = settings.load(environ=environ | {"YTF_ENV": written}, cwd=deep)
@@ -107,6 +129,7 @@ def test_an_empty_variable_is_not_set(tmp_path: Path) -> None:
         ("queue = true", "queue must be a string or a number, not True", None),
         ("queue = [1]", "queue must be a string or a number", None),
         ("queue = ", "is not valid TOML", None),
+        (f"priority = {'9' * 5000}", "is not valid TOML", None),
         ('backend = "slurm"', "there is no backend 'slurm'", "use one of: local, yarn"),
     ],
 )
@@ -125,6 +148,129 @@ def test_a_file_that_cannot_be_decoded(tmp_path: Path) -> None:
     (tmp_path / "ytf.toml").write_bytes(b"queue = '\xff'")
     with pytest.raises(SettingsError, match="is not valid TOML"):
         settings.load(environ=_environ(tmp_path / "none"), cwd=tmp_path)
+
+
+class TestFilesOfOthers:
+    """A file that another user can have written is ignored, and so is what only users decide."""
+
+    def test_a_project_file_of_another_user(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told: list[str] = []
+        environ = _environ(tmp_path / "none")
+        give_away(_write(tmp_path, 'queue = "theirs"'), monkeypatch)
+        found = settings.load(environ=environ, cwd=tmp_path, notify=told.append)
+        assert found.values == {}
+        assert any(f"ignored: {tmp_path}/ytf.toml belongs to" in text for text in told)
+        assert any("make a copy of your own" in text for text in told)
+
+    def test_it_does_not_hide_an_own_file_above(self, tmp_path: Path) -> None:
+        _write(tmp_path, 'queue = "mine"')
+        _write(tmp_path / "deep", 'queue = "theirs"').chmod(0o666)
+        told: list[str] = []
+        environ = _environ(tmp_path / "none")
+        found = settings.load(environ=environ, cwd=tmp_path / "deep", notify=told.append)
+        assert found.get("queue") == "mine"
+        (text,) = told
+        assert text == (
+            f"ignored: {tmp_path}/deep/ytf.toml can be written by everyone "
+            f"(look at what is in it, then: chmod go-w {tmp_path}/deep/ytf.toml)"
+        )
+
+    @pytest.mark.parametrize("mode", [0o777, 0o1777])
+    def test_the_users_file_in_a_home_that_others_can_write(
+        self, tmp_path: Path, mode: int
+    ) -> None:
+        _write(tmp_path / "home", "history_days = 0")
+        (tmp_path / "home").chmod(mode)
+        (tmp_path / "work").mkdir()
+        told: list[str] = []
+        environ = _environ(tmp_path / "home")
+        found = settings.load(environ=environ, cwd=tmp_path / "work", notify=told.append)
+        assert found.values == {}
+        (text,) = told
+        assert "the user's settings are ignored" in text
+        assert "set YTF_HOME to a directory of yours" in text
+        with pytest.raises(SettingsError, match="can be written by everyone"):
+            home(environ)
+
+    def test_the_users_own_file_that_everyone_can_write(self, tmp_path: Path) -> None:
+        _write(tmp_path / "home", "history_days = 0").chmod(0o666)
+        told: list[str] = []
+        found = settings.load(environ=_environ(tmp_path / "home"), cwd=tmp_path, notify=told.append)
+        assert found.values == {}
+        assert len(told) == 1
+
+    def test_a_file_that_cannot_be_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = _write(tmp_path, 'queue = "q"')
+        lstat = os.lstat
+
+        def refuse(asked: Path) -> os.stat_result:
+            if asked == path:
+                raise PermissionError(errno.EACCES, "Permission denied", str(asked))
+            return lstat(asked)
+
+        monkeypatch.setattr(os, "lstat", refuse)
+        told: list[str] = []
+        found = settings.load(environ=_environ(tmp_path / "none"), cwd=tmp_path, notify=told.append)
+        assert found.values == {}
+        assert told == [f"ignored: {path} cannot be read: Permission denied"]
+
+    def test_a_pipe_and_a_directory_of_the_name(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "ytf.toml")
+        deep = tmp_path / "deep"
+        (deep / "ytf.toml").mkdir(parents=True)
+        told: list[str] = []
+        found = settings.load(environ=_environ(tmp_path / "none"), cwd=deep, notify=told.append)
+        assert found.values == {}
+        assert [text.partition(" (")[0] for text in told] == [
+            f"ignored: {deep}/ytf.toml is not a regular file",
+            f"ignored: {tmp_path}/ytf.toml is not a regular file",
+        ]
+
+    def test_a_huge_file_is_refused(self, tmp_path: Path) -> None:
+        _write(tmp_path, "#" * (1 << 20))
+        with pytest.raises(SettingsError, match="is longer than 256 KiB"):
+            settings.load(environ=_environ(tmp_path / "none"), cwd=tmp_path)
+
+    def test_a_deeply_nested_file_is_refused(self, tmp_path: Path) -> None:
+        _write(tmp_path, "queue = " + "[" * 100_000)
+        with pytest.raises(SettingsError, match=str(tmp_path)):
+            settings.load(environ=_environ(tmp_path / "none"), cwd=tmp_path)
+
+    @pytest.mark.parametrize("key", ["env", "python", "acl_view", "acl_modify", "history_days"])
+    def test_what_runs_or_removes_or_opens_is_the_users_alone(
+        self, tmp_path: Path, key: str
+    ) -> None:
+        _write(tmp_path, f'{key} = "0"\nqueue = "q"')
+        told: list[str] = []
+        found = settings.load(environ=_environ(tmp_path / "none"), cwd=tmp_path, notify=told.append)
+        assert found.values == {"queue": "q"}
+        (text,) = told
+        assert text.startswith(f"ignored: {key} in {tmp_path}/ytf.toml: it ")
+        assert f"{tmp_path}/none/ytf.toml" in text
+        assert f"YTF_{key.upper()}" in text
+        own = settings.load(environ=_environ(tmp_path), cwd=tmp_path)
+        assert own.get(key) is not None
+
+    def test_every_setting_says_whether_a_project_may_set_it(self) -> None:
+        """A new setting must be thought about: does it run, remove or open anything?"""
+        assert {key for key, setting in SETTINGS.items() if not setting.only_user} == {
+            *("backend", "queue", "name", "framework", "priority", "tags"),
+            *("node_label", "gpus_per_node", "task_vcores", "task_memory"),
+            # They open nothing: a program may listen on any port, whatever ytf takes for it.
+            *("task_ports", "control_ports"),
+        }
+
+    def test_a_line_is_printed_once(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        _write(tmp_path, "history_days = 0")
+        for _ in range(2):
+            settings.load(environ=_environ(tmp_path / "none"), cwd=tmp_path)
+        assert capsys.readouterr().err.count("history_days") == 1
 
 
 class TestBackendChoice:
@@ -168,8 +314,3 @@ class TestBackendChoice:
         assert choice == settings.BackendChoice(
             name="local", reason="no Hadoop configuration found"
         )
-
-
-def test_home(tmp_path: Path) -> None:
-    assert home({"YTF_HOME": str(tmp_path)}) == tmp_path
-    assert home({}) == Path.home() / ".ytf"

@@ -18,7 +18,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ytf(home: Path, tmp_path: Path) -> Iterator[Ytf]:
-    """The commands in surroundings of their own; afterwards nothing of their jobs is left."""
+    """The commands with directories of their own; afterwards nothing of their jobs may be left."""
     work, gate = tmp_path / "work", tmp_path / "gate"
     work.mkdir()
     gate.mkdir()
@@ -32,5 +32,5 @@ def ytf(home: Path, tmp_path: Path) -> Iterator[Ytf]:
     ports = ports_of(list(home.glob("history/*/record.json")))
     eventually(
         lambda: not ports & listening_ports(),
-        describe=lambda: f"nobody listens on {ports & listening_ports()} any more",
+        describe=lambda: f"the ports {ports & listening_ports()} are closed",
     )

@@ -1,7 +1,7 @@
-"""Real jobs through the real commands, and a look at the processes they are made of.
+"""Runs real jobs with the real commands, and finds their processes, for end-to-end tests.
 
-What a test waits for is a file its programs make in ``$GATE``, a process in
-``/proc``, or a job's record; never time.
+Tests wait for a file that their programs make in ``$GATE``, for a process in
+``/proc``, or for a job's record. They never wait for a fixed time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ytf.testing.waiting import eventually
 BIN = Path(sysconfig.get_path("scripts"))
 
 HERE = 'touch "$GATE/$YTF_TASK.$YTF_ATTEMPT"; '
-"""A program says that it runs: :meth:`Job.wait_running` waits for it."""
+"""Makes the file for which :meth:`Job.wait_running` waits."""
 HOLD = 'until [ -e "$GATE/go" ]; do sleep 0.02; done; '
-"""A program waits for :meth:`Ytf.open_gate`."""
+"""Waits until :meth:`Ytf.open_gate` is called."""
 FOREVER = "while :; do sleep 0.05; done"
 
 _OURS = ("YTF_", "HADOOP_", "YARN_", "DTF_", "TF_")
@@ -35,7 +35,7 @@ _OURS = ("YTF_", "HADOOP_", "YARN_", "DTF_", "TF_")
 
 @dataclass(frozen=True)
 class Process:
-    """A live process, as ``/proc`` has it."""
+    """A live process, read from ``/proc``."""
 
     pid: int
     parent: int
@@ -44,12 +44,12 @@ class Process:
 
     @property
     def is_starter(self) -> bool:
-        """Whether it is a starter, or the keeper that one forked."""
+        """Whether it is a starter, or the reaper that one forked."""
         return "YTF_STARTER" in self.environ and "ytf.starter" in self.command
 
 
 def process(pid: int) -> Process | None:
-    """One process; None if it is gone, a zombie, or not to be looked at."""
+    """Return a process; None if it is gone, a zombie, or not readable."""
     proc = Path("/proc", str(pid))
     try:
         stat = (proc / "stat").read_text()
@@ -66,14 +66,14 @@ def process(pid: int) -> Process | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process lives; a zombie does not."""
+    """Return whether a process lives; a zombie does not."""
     return process(pid) is not None
 
 
 def kill(first: int, *others: int, signum: int = signal.SIGKILL) -> None:
-    """Send a signal to each: SIGKILL, as a power cut or an operator would.
+    """Send a signal to each process, by default SIGKILL.
 
-    The first must be there; the others may have died of its death.
+    The first must exist; the others may end as a result of its death.
     """
     os.kill(first, signum)
     for pid in others:
@@ -81,7 +81,13 @@ def kill(first: int, *others: int, signum: int = signal.SIGKILL) -> None:
             os.kill(pid, signum)
 
 
-def wait_dead(*pids: int, timeout_s: float = 10.0) -> None:
+def stop(*pids: int) -> None:
+    """SIGSTOP: what is killed after it did nothing about the death of the others."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+
+
+def wait_dead(*pids: int, timeout_s: float = 60.0) -> None:
     """Return when none of the processes lives."""
     eventually(
         lambda: not any(map(is_alive, pids)),
@@ -100,7 +106,7 @@ class Done:
 
 
 class Ytf:
-    """The commands, with a ``YTF_HOME``, a working directory and a gate of the test's own."""
+    """Runs the commands with the test's own ``YTF_HOME``, working directory and gate."""
 
     def __init__(self, home: Path, work: Path, gate: Path) -> None:
         self.home = home
@@ -112,8 +118,8 @@ class Ytf:
 
     # -- commands
 
-    def run(self, *words: str, code: int = 0, stdin: str = "", timeout_s: float = 40.0) -> Done:
-        """Run a command of ours to its end; its exit code must be ``code``."""
+    def run(self, *words: str, code: int = 0, stdin: str = "", timeout_s: float = 100.0) -> Done:
+        """Run a command to its end; its exit code must be ``code``."""
         ended = subprocess.run(
             [str(BIN / words[0]), *words[1:]],
             input=stdin,
@@ -131,7 +137,7 @@ class Ytf:
         return Done(ended.returncode, ended.stdout, ended.stderr)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start a command of ours in a session of its own; the fixture ends it."""
+        """Start a command in its own session; the fixture ends it."""
         started = subprocess.Popen(
             [str(BIN / words[0]), *words[1:]],
             stdin=subprocess.PIPE,
@@ -147,12 +153,12 @@ class Ytf:
         return started
 
     def submit(self, requirement: str, command: str, *options: str) -> Job:
-        """``ytf-submit`` of a program that is no framework's; returns when it is accepted."""
+        """``ytf-submit`` a program without a framework; returns when the job is accepted."""
         done = self.run("ytf-submit", "--framework", "none", "-r", requirement, *options, command)
         return Job(self, done.stdout.strip())
 
     def submit_spec(self, **spec: Any) -> Job:
-        """``ytf submit FILE`` of a spec with ``groups``, a command and whatever else."""
+        """``ytf submit FILE`` with a spec of these fields."""
         file = self.work / "job.yaml"
         file.write_text(yaml.safe_dump({"framework": "none", **spec}), encoding="utf-8")
         return Job(self, self.run("ytf", "submit", str(file)).stdout.strip())
@@ -160,22 +166,22 @@ class Ytf:
     # -- the gate
 
     def open_gate(self) -> None:
-        """Let programs that hold go on."""
+        """Let programs that run ``HOLD`` go on."""
         self.tell("go")
 
     def tell(self, name: str, text: str = "") -> None:
-        """Put a file where programs look for it."""
+        """Make a file in the gate, for programs to read."""
         new = self.gate / f"{name}.new"
         new.write_text(text, encoding="utf-8")
         new.rename(self.gate / name)
 
-    def told(self, name: str, timeout_s: float = 15.0) -> str:
-        """What a program wrote into a file, waited for. The program must rename it into place."""
+    def told(self, name: str, timeout_s: float = 60.0) -> str:
+        """Wait for a file in the gate and return its text. Programs must rename it into place."""
         path = self.gate / name
-        eventually(path.exists, timeout_s, f"a program makes {name}; {self._story()}")
+        eventually(path.exists, timeout_s, f"a program makes {name}; {self._diagnosis()}")
         return path.read_text(encoding="utf-8")
 
-    def _story(self) -> str:
+    def _diagnosis(self) -> str:
         logs = sorted(self.home.glob("history/*/logs/**/*"))
         return "\n".join(
             f"{p.relative_to(self.home)}: {p.read_text(errors='replace')[-500:]}"
@@ -186,14 +192,14 @@ class Ytf:
     # -- processes
 
     def processes(self) -> list[Process]:
-        """All live processes with this ``YTF_HOME``, this one's commands included."""
+        """Return all live processes with this ``YTF_HOME``, including the commands."""
         found = (process(int(name)) for name in os.listdir("/proc") if name.isdigit())
         home = str(self.home)
         return [p for p in found if p is not None and p.environ.get("YTF_HOME") == home]
 
 
 class Job:
-    """One job that was submitted."""
+    """A submitted job."""
 
     def __init__(self, ytf: Ytf, job_id: str) -> None:
         assert job_id.startswith("local_")
@@ -218,56 +224,56 @@ class Job:
         """The lines of ``ytf logs``."""
         return self.ytf.run("ytf", "logs", self.id, *which).stdout.splitlines()
 
-    def end(self, state: str, timeout_s: float = 20.0) -> JobStatus:
-        """Wait until the job is recorded; its status, which must have this state."""
-        eventually(self.record.exists, timeout_s, self._story)
+    def end(self, state: str, timeout_s: float = 60.0) -> JobStatus:
+        """Wait until the job is recorded; return its status, which must have this state."""
+        eventually(self.record.exists, timeout_s, self._diagnosis)
         status = self.status()
-        assert status.state.value == state, self._story()
+        assert status.state.value == state, self._diagnosis()
         return status
 
     def wait_running(self, *tasks: str, attempt: int = 1) -> None:
-        """Wait until the programs of these tasks have said ``HERE``."""
+        """Wait until the programs of these tasks have run ``HERE``."""
         for task in tasks:
             self.ytf.told(f"{task}.{attempt}")
 
     def wait_events(self, event: str, count: int = 1, task: str | None = None) -> None:
-        """Wait until the job's story has so many of an event."""
+        """Wait until the job has at least ``count`` events of this kind."""
 
         def enough() -> bool:
             found = [e for e in self.events() if e.event == event and task in (None, e.task)]
             return len(found) >= count
 
-        eventually(enough, 20.0, self._story)
+        eventually(enough, describe=self._diagnosis)
 
-    def _story(self) -> str:
+    def _diagnosis(self) -> str:
         status = self.ytf.run("ytf", "status", self.id).stdout
         return f"{status}\n{self.ytf.run('ytf', 'events', self.id).stdout}\n{self.master_log()}"
 
     def master_log(self) -> str:
-        """What the node and the masters wrote."""
+        """Return the log of the node and the masters."""
         return (self.history / "logs" / "master.log").read_text(errors="replace")
 
     # -- processes
 
     def node(self) -> int:
-        """The node's pid."""
+        """Return the pid of the node."""
         return self._one("the node", lambda p: "ytf.backends.local.node" in p.command)
 
     def master(self) -> int:
-        """The pid of the master that is in charge."""
+        """Return the pid of the current master."""
 
         def known() -> int | None:
             try:
-                told = msgspec.json.decode((self.staging / "master.json").read_bytes())
+                address = msgspec.json.decode((self.staging / "master.json").read_bytes())
             except FileNotFoundError:
                 return None
-            pid = int(told["pid"])
+            pid = int(address["pid"])
             return pid if is_alive(pid) else None
 
-        return eventually(known, describe="a master is in charge") or 0
+        return eventually(known, describe="a master runs") or 0
 
     def starter(self, task: str) -> int:
-        """The pid of a task's starter."""
+        """Return the pid of a task's starter."""
         node = self.node()
         group, _, index = task.partition(":")
         return self._one(
@@ -281,7 +287,7 @@ class Job:
         )
 
     def container(self, task: str) -> list[int]:
-        """Every pid of a task's container: starter, keeper, program and what that started."""
+        """Return all pids of a task's container: starter, reaper, program and its descendants."""
         found = [self.starter(task)]
         everyone = self.ytf.processes()
         for pid in found:
@@ -289,15 +295,15 @@ class Job:
         return found
 
     def program(self, task: str) -> int:
-        """The pid of a task's program."""
-        keepers = {p.pid for p in self.ytf.processes() if p.is_starter}
+        """Return the pid of a task's program."""
+        reapers = {p.pid for p in self.ytf.processes() if p.is_starter}
         return self._one(
             f"the program of {task}",
-            lambda p: p.environ.get("YTF_TASK") == task and p.parent in keepers,
+            lambda p: p.environ.get("YTF_TASK") == task and p.parent in reapers,
         )
 
     def pids(self) -> list[int]:
-        """Every live process of the job."""
+        """Return the pids of all live processes of the job."""
         return [
             p.pid
             for p in self.ytf.processes()
@@ -319,17 +325,17 @@ class Job:
 
 
 def task(status: JobStatus, name: str) -> TaskStatus:
-    """One task of a status, by ``group:index``."""
+    """Return one task of a status, by ``group:index``."""
     return next(t for t in status.tasks if f"{t.group}:{t.index}" == name)
 
 
 def states(status: JobStatus) -> dict[str, str]:
-    """Task → state."""
+    """Return the state of each task, by ``group:index``."""
     return {f"{t.group}:{t.index}": t.state.value for t in status.tasks}
 
 
 def listening_ports() -> set[int]:
-    """All TCP ports of this machine on which somebody listens."""
+    """Return all TCP ports of this machine that are open for connections."""
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:
@@ -340,7 +346,7 @@ def listening_ports() -> set[int]:
 
 
 def ports_of(records: Sequence[Path]) -> set[int]:
-    """The ports that recorded jobs had for their tasks."""
+    """Return the ports of the tasks of recorded jobs."""
     found: set[int] = set()
     for record in records:
         status = msgspec.json.decode(record.read_bytes())["status"]

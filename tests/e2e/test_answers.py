@@ -14,7 +14,7 @@ STATUS = [
 ]
 TASK = [
     *("group", "index", "state", "attempt", "exit_code", "signal", "host", "port"),
-    *("container", "node", "log_url", "reason"),
+    *("container", "node", "log_url", "reason", "memory_mb", "vcores", "usage"),
 ]
 SUMMARY = ["id", "name", "user", "queue", "backend", "state", "started", "finished"]
 
@@ -50,7 +50,9 @@ def test_the_answers_stay_the_same_after_the_end(ytf: Ytf) -> None:
     assert list(ended) == STATUS
     assert ended["tasks"][0] == running["tasks"][0]
     assert ended["tasks"][0]["exit_code"] == 0
-    assert ended["tasks"][1] == {**running["tasks"][1], "state": "SUCCEEDED", "exit_code": 0}
+    changed = {"state": "SUCCEEDED", "exit_code": 0, "usage": ended["tasks"][1]["usage"]}
+    assert ended["tasks"][1] == {**running["tasks"][1], **changed}
+    assert ended["tasks"][1]["usage"]["peak_memory_bytes"] > 0
     assert (ended["state"], ended["final_status"]) == ("SUCCEEDED", "SUCCEEDED")
     assert ended["started"] == running["started"] < ended["finished"]
     assert ended["tracking_url"] is None
@@ -71,7 +73,7 @@ def test_logs_are_followed_live_until_the_job_ends(ytf: Ytf) -> None:
     early = {following.stdout.readline().rstrip("\n") for _ in range(4)}
     assert early == {f"worker:{i} {text}" for i in (0, 1) for text in ("| first", "! problem")}
     ytf.open_gate()
-    rest, errors = following.communicate(timeout=20)
+    rest, errors = following.communicate(timeout=60)
     assert following.returncode == 0, errors
     assert sorted(rest.splitlines()) == ["worker:0 | last ✓", "worker:1 | last ✓"]
     job.end("SUCCEEDED")
@@ -86,8 +88,8 @@ def test_people_are_told_in_words(ytf: Ytf) -> None:
     assert job.id in table
     assert "worker:0" in table
     assert "SUCCEEDED" in table
-    story = ytf.run("ytf", "events", job.id).stdout
-    assert "TaskExited" in story
+    events = ytf.run("ytf", "events", job.id).stdout
+    assert "task-exited" in events
     assert job.id in ytf.run("ytf", "list").stdout
 
 
@@ -112,3 +114,46 @@ def test_two_jobs_of_one_name_live_side_by_side(ytf: Ytf) -> None:
     assert first.end("SUCCEEDED").name == "same"
     assert task(second.status(), "worker:0").exit_code == 4
     assert [each["id"] for each in answer(ytf, "list", "--json")] == [second.id, first.id]
+
+
+def test_a_job_is_named_by_a_part_of_its_id_its_name_or_as_the_last(ytf: Ytf) -> None:
+    program = HERE + 'echo "attempt $YTF_ATTEMPT"; [ "$YTF_ATTEMPT" = 1 ] && exit 1; ' + HOLD
+    older = ytf.submit("worker:1", HOLD, "-n", "older")
+    job = ytf.submit("worker:1", program, "-n", "newer", "--on_failure", "restart-task")
+    eventually(lambda: "attempt 2" in ytf.run("ytf", "logs", "newer").stdout)
+    for text in ("@last", "newer", job.id.rpartition("_")[2], job.id.partition("_")[2]):
+        assert answer(ytf, "status", text, "--json")["id"] == job.id
+    assert answer(ytf, "status", "older", "--json")["id"] == older.id
+    assert ytf.run("ytf", "logs", "@last", "worker:0#2").stdout == "worker:0#2 | attempt 2\n"
+
+    unclear = ytf.run("ytf", "kill", "local_", code=1).stderr
+    assert older.id in unclear
+    assert job.id in unclear
+    assert [each["id"] for each in answer(ytf, "list", "--json", "--name", "old*")] == [older.id]
+    assert len(answer(ytf, "list", "--json", "--running")) == 2
+
+    ended = ytf.run("ytf", "kill", "--wait", "older", "@last").stderr
+    assert ended.endswith(
+        f"ytf: job {older.id} has ended: KILLED\nytf: job {job.id} has ended: KILLED\n"
+    )
+    assert answer(ytf, "list", "--json", "--running") == []
+    # Both have ended, and the name still means the same job.
+    assert answer(ytf, "status", "newer", "--json")["id"] == job.id
+
+
+def test_lines_are_shown_while_the_job_is_waited_for(ytf: Ytf) -> None:
+    waiting = ytf.start(
+        *("ytf-submit", "--wait", "--logs", "--framework", "none", "-r", "worker:1"),
+        "echo early; " + HOLD + "echo late >&2",
+    )
+    assert waiting.stderr is not None
+    for line in waiting.stderr:
+        if line == "worker:0 | early\n":
+            break
+    ytf.open_gate()
+    rest = waiting.stderr.read().splitlines()
+    assert waiting.wait(60) == 0
+    assert "worker:0 ! late" in rest
+    assert rest.index("worker:0 ! late") < len(rest) - 1
+    assert waiting.stdout is not None
+    assert waiting.stdout.read().startswith("local_")

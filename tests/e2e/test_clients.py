@@ -63,7 +63,7 @@ def test_a_client_whose_job_is_killed_goes_too(ytf: Ytf) -> None:
     job = Job(ytf, running.stdout.readline().strip())
     ytf.told("client")
     ytf.run("ytf", "kill", job.id)
-    _, errors = running.communicate(timeout=20)
+    _, errors = running.communicate(timeout=60)
     assert running.returncode == 1
     assert "KILLED" in errors
     job.end("KILLED")
@@ -97,7 +97,7 @@ def test_a_client_that_is_ended_leaves_nothing(
     client = int(ytf.told("client"))
     assert len(list(temporary.iterdir())) == 1, "the home's path is not one word for a shell"
     kill(running.pid, signum=signum)
-    running.communicate(timeout=20)
+    running.communicate(timeout=60)
     wait_dead(client)
     ytf.run("ytf", "kill", job.id)
     assert list(temporary.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What a program finds around it, whatever the names and words it was given."""
+"""The environment, files and arguments of a program, with awkward names and values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.harness import Ytf
+from ytf.cli.help.texts import TASK_VARIABLES
 from ytf.testing.waiting import eventually
 
 DUMP = """\
@@ -38,7 +39,7 @@ def test_every_role_knows_its_place(ytf: Ytf) -> None:
     tasks = ("ps:0", "chief:0", "worker:0", "worker:1", "evaluator:0")
     seen = {task: dump(ytf, task) for task in tasks}
     ytf.open_gate()
-    stdout, stderr = waiting.communicate(timeout=20)
+    stdout, stderr = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, stderr
     job = stdout.strip()
     assert stdout == f"{job}\n"
@@ -65,6 +66,11 @@ def test_every_role_knows_its_place(ytf: Ytf) -> None:
         training = {name: hosts for name, hosts in spec.items() if name != "evaluator"}
         assert config == {"cluster": training, "task": {"type": group, "index": int(index)}}
         assert "YTF_STARTER" not in env
+        made = {name for name in env if name.isupper()} - set(ytf.env)
+        hosts_of = {f"DTF_{name.upper()}_HOSTS" for name in spec}
+        assert made - hosts_of <= set(TASK_VARIABLES), (
+            "a variable is not in ytf help task-variables"
+        )
     containers = {env["YTF_CONTAINER_ID"] for env in seen.values()}
     assert len(containers) == len({env["cwd"] for env in seen.values()}) == len(tasks)
 

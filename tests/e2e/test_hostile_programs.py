@@ -1,4 +1,4 @@
-"""Programs that do not go, do not start, write or take too much."""
+"""Programs that ignore signals, do not start, or use too much disk or memory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_what_a_program_leaves_running_goes_with_it(ytf: Ytf) -> None:
     job = ytf.submit("worker:2", f"{fork} {HERE} {leave}")
     job.wait_running("worker:0", "worker:1")
     first, second = job.container("worker:0"), job.container("worker:1")
-    assert len(first) >= 6, "starter, keeper, two shells, two sleeps"
+    assert len(first) >= 6, "starter, reaper, two shells, two sleeps"
     ytf.tell("leave.0")
     wait_dead(*first)
     ytf.tell("leave.1")
@@ -115,7 +115,10 @@ def test_a_starter_that_never_reports(ytf: Ytf, tmp_path: Path) -> None:
     never = tmp_path / "never"
     os.mkfifo(never)
     job = ytf.submit_spec(
-        groups={"worker": {"count": 1}, "stuck": {"count": 1, "env": {"LD_PRELOAD": str(never)}}},
+        groups={
+            "worker": {"count": 1},
+            "stuck": {"count": 1, "task_env": {"LD_PRELOAD": str(never)}},
+        },
         command=HERE + FOREVER,
         timeouts={"rendezvous_s": 1.5},
     )

@@ -1,7 +1,9 @@
-"""A disk that is full or may not be written, a secret that is not the job's."""
+"""A disk that is full or read-only, and a secret that is not the job's."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from io import RawIOBase
@@ -17,7 +19,9 @@ from ytf.testing.waiting import eventually
 def disk(home: Path) -> Iterator[Path]:
     """``YTF_HOME`` on a small disk of its own."""
     home.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "ytf-test", str(home)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "ytf-test", str(home)], check=True
+    )
     yield home
     subprocess.run(["umount", str(home)], check=True)
 
@@ -66,13 +70,89 @@ def test_a_master_that_dies_on_a_full_disk(disk: Path, ytf: Ytf) -> None:
 def test_a_full_disk_is_told_at_submission(disk: Path, ytf: Ytf) -> None:
     ytf.submit("worker:1", "true").end("SUCCEEDED")
     ballast = fill(disk)
-    done = ytf.run("ytf-submit", "-r", "worker:1", "true", code=2)
-    assert "no space left" in done.stderr
-    assert "YTF_HOME" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(list(disk.glob("history/*"))) == 1
+    for room_kib in (0, 80, 88, 100, 500):
+        os.truncate(ballast, ballast.stat().st_size - room_kib * 1024)
+        done = ytf.run("ytf-submit", "-r", "worker:1", "true", code=2)
+        assert "no space left" in done.stderr
+        assert "YTF_HOME" in done.stderr
+        assert "ytf gc --older-than" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert len(list(disk.glob("history/*"))) == 1
+        fill(disk)
     ballast.unlink()
     ytf.submit("worker:1", "true").end("SUCCEEDED")
+
+
+def test_a_disk_without_room_is_told_while_the_job_runs(disk: Path, ytf: Ytf) -> None:
+    first = 'until [ -e "$GATE/first" ]; do sleep 0.02; done'
+    job = ytf.submit_spec(
+        groups={
+            "worker": {"count": 1, "command": HERE + first},
+            "other": {"count": 1, "command": HERE + HOLD},
+        }
+    )
+    job.wait_running("worker:0", "other:0")
+    ballast = fill(disk)
+    ytf.tell("first")
+
+    def told(*words: str) -> bool:
+        notes = "\n".join(job.status().notes)
+        return all(word in notes for word in words)
+
+    journal = "cannot write its journal: No space left on device"
+    eventually(lambda: told(journal, "missing from their logs", "other:0"), 60, "both notes")
+    ballast.unlink()
+    eventually(lambda: not told(journal), 60, "the journal is written again")
+    ytf.open_gate()
+    status = job.end("SUCCEEDED", timeout_s=60)
+    assert "missing from their logs" in "\n".join(status.notes)
+    assert "output-lost" in {event.event for event in job.events()}
+
+
+def test_lost_lines_of_a_job_that_succeeded_are_told_under_wait(disk: Path, ytf: Ytf) -> None:
+    command = HERE + "head -c 8000000 /dev/zero; " + HOLD
+    waiting = ytf.start(
+        *("ytf-submit", "--wait", "--framework", "none", "-r", "worker:1", command),
+    )
+    assert waiting.stderr is not None
+    lost = "note: the disk of the logs was full"
+    told = next(line for line in waiting.stderr if line.startswith(lost))
+    assert "worker:0" in told
+    ytf.open_gate()
+    _, rest = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0
+    assert "succeeded" in rest
+    assert lost in rest
+
+
+def test_ended_jobs_can_be_removed_from_a_full_disk(disk: Path, ytf: Ytf) -> None:
+    jobs = [ytf.submit("worker:1", "echo something") for _ in range(2)]
+    for job in jobs:
+        job.end("SUCCEEDED")
+    eventually(lambda: not any(job.staging.exists() for job in jobs))
+    fill(disk)
+    assert "--older-than" in ytf.run("ytf", "gc").stderr
+    ytf.run("ytf", "rm", jobs[0].id)
+    assert not jobs[0].history.exists()
+    assert jobs[1].history.exists()
+    assert jobs[1].id in ytf.run("ytf", "gc", "--older-than", "0").stdout
+    assert not jobs[1].history.exists()
+
+
+def test_a_dead_job_can_be_removed_from_a_full_disk(disk: Path, ytf: Ytf) -> None:
+    job = ytf.submit("worker:1", HERE + HOLD)
+    job.wait_running("worker:0")
+    everyone, node = job.pids(), job.node()
+    # A node that is stopped starts no other master.
+    kill(node, signum=signal.SIGSTOP)
+    kill(job.master())
+    kill(node)
+    wait_dead(*everyone, timeout_s=60)
+    (job.staging / "reserve").unlink()
+    fill(disk)
+    ytf.run("ytf", "rm", job.id)
+    assert not job.staging.exists()
+    assert not job.history.exists()
 
 
 def test_a_home_that_may_not_be_written(disk: Path, ytf: Ytf) -> None:
@@ -100,7 +180,7 @@ def test_who_has_not_the_jobs_secret_is_refused_and_the_job_goes_on(ytf: Ytf) ->
 
 
 def test_a_starter_without_the_jobs_secret_gives_up(ytf: Ytf) -> None:
-    """A new master reads the wrong secret: nobody follows its orders, and the job says so."""
+    """A new master reads the wrong secret: no starter follows its orders, and the job says so."""
     job = ytf.submit_spec(
         groups={"worker": {"count": 1}},
         command=HERE + HOLD,

@@ -1,10 +1,10 @@
-"""kill -9 of everything a job is made of but its master and its node."""
+"""SIGKILL of the processes of a job other than its master and its node."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.e2e.harness import FOREVER, HERE, Ytf, kill, states, task, wait_dead
+from tests.e2e.harness import FOREVER, HERE, Ytf, kill, states, stop, task, wait_dead
 
 
 @pytest.mark.parametrize("victim", ["worker:1", "ps:0", "chief:0"])
@@ -26,7 +26,7 @@ def test_a_killed_starter_takes_its_program_with_it(ytf: Ytf) -> None:
     job = ytf.submit("worker:2", "echo last words >&2; " + HERE + "sleep 1000 & " + FOREVER)
     job.wait_running("worker:0", "worker:1")
     container = job.container("worker:1")
-    assert len(container) >= 4, "starter, keeper, shell, sleep"
+    assert len(container) >= 4, "starter, reaper, shell, sleep"
     kill(container[0])
     status = job.end("FAILED")
     wait_dead(*container)
@@ -36,7 +36,7 @@ def test_a_killed_starter_takes_its_program_with_it(ytf: Ytf) -> None:
     assert states(status) == {"worker:0": "KILLED", "worker:1": "FAILED"}
 
 
-def test_a_killed_keeper_takes_its_program_with_it(ytf: Ytf) -> None:
+def test_a_killed_reaper_takes_its_program_with_it(ytf: Ytf) -> None:
     job = ytf.submit("worker:2", HERE + "sleep 1000 & " + FOREVER)
     job.wait_running("worker:0", "worker:1")
     container = job.container("worker:1")
@@ -55,3 +55,31 @@ def test_a_whole_container_killed_at_once_is_named(ytf: Ytf) -> None:
     wait_dead(*container)
     assert status.diagnostics.startswith("worker:0 was ended by SIGKILL")
     assert states(status) == {"ps:0": "KILLED", "worker:0": "FAILED", "worker:1": "KILLED"}
+
+
+DAEMON = "setsid --fork sh -c 'echo $$ >$GATE/d; mv $GATE/d $GATE/daemon; sleep 1000'; "
+
+
+@pytest.mark.parametrize("with_node", [False, True], ids=["starter", "starter and node"])
+def test_a_daemon_dies_with_starter_and_reaper(ytf: Ytf, with_node: bool) -> None:
+    job = ytf.submit("worker:1", DAEMON + HERE + FOREVER)
+    job.wait_running("worker:0")
+    daemon = int(ytf.told("daemon"))
+    victims = job.container("worker:0")[:2] + [job.node()] * with_node
+    # None of them may do anything about the death of another.
+    stop(*victims)
+    kill(*victims)
+    wait_dead(daemon, timeout_s=60)
+    job.end("FAILED", timeout_s=60)
+
+
+def test_the_next_command_kills_a_daemon_that_nobody_is_left_to_kill(ytf: Ytf) -> None:
+    job = ytf.submit("worker:1", DAEMON + HERE + FOREVER)
+    job.wait_running("worker:0")
+    daemon = int(ytf.told("daemon"))
+    victims = [*job.container("worker:0")[:2], job.node(), job.master()]
+    stop(*victims)
+    kill(*victims)
+    ytf.run("ytf", "list")
+    wait_dead(daemon, timeout_s=60)
+    job.end("FAILED", timeout_s=60)

@@ -1,9 +1,8 @@
-"""How a job lives and ends: who ends it, who is stopped, who gets time."""
+"""The life of a job: which tasks end it, which are stopped, and their grace period."""
 
 from __future__ import annotations
 
 import signal
-import time
 
 from tests.e2e.harness import FOREVER, HERE, HOLD, Ytf, is_alive, states, task, wait_dead
 from ytf.testing.waiting import eventually
@@ -85,10 +84,28 @@ def test_an_evaluator_does_not_get_for_ever(ytf: Ytf) -> None:
 
 
 def test_a_job_that_takes_too_long_fails(ytf: Ytf) -> None:
-    job = ytf.submit("worker:1", HERE + FOREVER, "--timeout", "1.5")
+    # The programs' own last lines, and not those that their end makes them write. The limit
+    # leaves a busy machine the time to start them.
+    program = (
+        "trap 'echo stopped; exit 1' TERM; echo at step 7; echo waiting >&2; " + HERE + FOREVER
+    )
+    job = ytf.submit("worker:1,ps:1", program, "--timeout", "15s")
     status = job.end("FAILED")
-    assert "did not end within its time of 1.5 s" in status.diagnostics
-    assert states(status) == {"worker:0": "KILLED"}
+    assert status.diagnostics == (
+        "The job did not end within its time limit of 15 s. Still running: worker:0, ps:0.\n"
+        "Last lines of worker:0's stdout:\n  | at step 7\n"
+        "Last lines of worker:0's stderr:\n  | waiting\n"
+        "Last lines of ps:0's stdout:\n  | at step 7\n"
+        "Last lines of ps:0's stderr:\n  | waiting"
+    )
+    assert states(status) == {"worker:0": "KILLED", "ps:0": "KILLED"}
+
+
+def test_a_failure_without_stderr_shows_stdout(ytf: Ytf) -> None:
+    status = ytf.submit("worker:1", "echo no such file; exit 3").end("FAILED")
+    assert status.diagnostics.endswith(
+        "\nLast lines of its stdout (its stderr is empty):\n  | no such file"
+    )
 
 
 def test_kill_ends_a_job(ytf: Ytf) -> None:
@@ -109,7 +126,7 @@ def test_ctrl_c_while_waiting_kills_the_job_and_says_so(ytf: Ytf) -> None:
     job_id = waiting.stdout.readline().strip()
     ytf.told("worker:0.1")
     waiting.send_signal(signal.SIGINT)
-    _, errors = waiting.communicate(timeout=20)
+    _, errors = waiting.communicate(timeout=60)
     assert waiting.returncode == 130
     assert f"killing job {job_id}" in errors
     assert f"job {job_id} is KILLED" in errors
@@ -132,11 +149,49 @@ def test_the_waiting_client_may_die_and_the_job_goes_on(ytf: Ytf) -> None:
 
 
 def test_two_hundred_tasks(ytf: Ytf) -> None:
-    began = time.monotonic()
     done = ytf.run(
-        *("ytf-submit", "--framework", "none", "-r", "worker:200", "--wait", "true"), timeout_s=90
+        *("ytf-submit", "--framework", "none", "-r", "worker:200", "--wait", "true"), timeout_s=250
     )
-    took_s = time.monotonic() - began
-    print(f"200 tasks of true: {took_s:.1f} s")
     assert "succeeded" in done.stderr
-    assert took_s < 60
+
+
+SERVE = """
+import os, time
+
+def wait(condition):
+    while not condition():
+        time.sleep(0.02)
+
+# Just more than half the limit, so that a cut drops nothing of it.
+for burst in range(4):
+    for number in range(5380 * burst, 5380 * burst + 5380):
+        print(f"{number:06d} {'x' * 90}")
+    print("", end="", flush=True)
+    # Cut while it is being followed, and then read to the end.
+    wait(lambda: os.fstat(1).st_size < 100_000)
+    wait(lambda: os.path.exists(f"{os.environ['GATE']}/read.{burst}"))
+wait(lambda: os.path.exists(f"{os.environ['GATE']}/go"))
+"""
+
+
+def test_a_server_is_followed_through_many_cuts_of_its_log(ytf: Ytf) -> None:
+    """For days, that is: every line once and in order, in files that stay within their limit."""
+    (ytf.work / "serve.py").write_text(SERVE)
+    job = ytf.submit_spec(
+        groups={"worker": {"count": 1}},
+        script="serve.py",
+        command="exec python3 $DTF_TASK_SCRIPT",
+        log_limit_mb=1,
+    )
+    follower = ytf.start("ytf", "logs", "-f", job.id)
+    assert follower.stdout is not None
+    for number in range(4 * 5380):
+        assert follower.stdout.readline().startswith(f"worker:0 | {number:06d} x")
+        if number % 5380 == 5379:
+            ytf.tell(f"read.{number // 5380}")
+            files = [path for path in (job.history / "logs").rglob("stdout*") if path.is_file()]
+            assert sum(path.stat().st_size for path in files) < 2 * (1 << 20)
+    ytf.open_gate()
+    job.end("SUCCEEDED")
+    rest, _ = follower.communicate(timeout=60)
+    assert rest == ""

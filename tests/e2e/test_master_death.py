@@ -1,4 +1,4 @@
-"""kill -9 of the master, the node, or both: training never notices, or everyone is told why."""
+"""SIGKILL of the master, the node, or both: tasks go on, or the record says why they ended."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.e2e.harness import (
     task,
     wait_dead,
 )
-from ytf.backends.local import ending
-from ytf.backends.local.handle import LocalJob
-from ytf.backends.local.home import Home
+from ytf.backends.local import job_processes
+from ytf.backends.local.directories import JobDirectories
+from ytf.backends.local.job_handle import LocalJobHandle
 from ytf.errors import UnreachableError
-from ytf.specs.names import JobId
+from ytf.specs.ids import JobId
 from ytf.testing.waiting import eventually
 
 TASKS = ("ps:0", "worker:0", "worker:1")
@@ -65,7 +65,7 @@ def release(fifo: Path) -> None:
 
 
 def masters(job: Job) -> list[str]:
-    return [e.text for e in job.events() if e.event == "MasterStarted"]
+    return [e.text for e in job.events() if e.event == "master-started"]
 
 
 def test_training_does_not_notice_that_the_master_died_twice(ytf: Ytf, job: Job) -> None:
@@ -79,7 +79,7 @@ def test_training_does_not_notice_that_the_master_died_twice(ytf: Ytf, job: Job)
     ytf.open_gate()
     status = job.end("SUCCEEDED")
     assert [t.attempt for t in status.tasks] == [1, 1, 1]
-    assert masters(job) == ["master attempt 1", "master attempt 2", "master attempt 3"]
+    assert masters(job) == [f"Master attempt {n} started" for n in (1, 2, 3)]
 
 
 def test_an_exit_while_there_is_no_master_is_told_late_but_rightly(ytf: Ytf, job: Job) -> None:
@@ -121,15 +121,15 @@ def test_a_master_that_dies_during_the_rendezvous(ytf: Ytf, tmp_path: Path) -> N
     job = ytf.submit_spec(
         groups={
             "worker": {"count": 2},
-            "late": {"count": 1, "env": {"LD_PRELOAD": str(late)}},
+            "late": {"count": 1, "task_env": {"LD_PRELOAD": str(late)}},
         },
         command=HERE + HOLD,
     )
-    job.wait_events("StarterRegistered", count=2)
+    job.wait_events("starter-registered", count=2)
     job.starter("late:0")
     starters = [job.starter("worker:0"), job.starter("worker:1")]
     next_master(job, job.master())
-    job.wait_events("ContainersRecovered")
+    job.wait_events("containers-recovered")
     release(late)
     ytf.told("late:0.2")
     job.wait_running("worker:0", "worker:1")
@@ -137,8 +137,10 @@ def test_a_master_that_dies_during_the_rendezvous(ytf: Ytf, tmp_path: Path) -> N
     ytf.open_gate()
     status = job.end("SUCCEEDED")
     assert [task(status, f"worker:{i}").attempt for i in (0, 1)] == [1, 1]
-    order = [e.event for e in job.events() if e.event in ("MasterStarted", "ClusterSpecPublished")]
-    assert order == ["MasterStarted", "MasterStarted", "ClusterSpecPublished"]
+    order = [
+        e.event for e in job.events() if e.event in ("master-started", "cluster-spec-published")
+    ]
+    assert order == ["master-started", "master-started", "cluster-spec-published"]
 
 
 def test_a_master_that_dies_too_often_fails_the_job_with_a_reason(ytf: Ytf) -> None:
@@ -201,9 +203,9 @@ def test_a_kill_needs_no_master_that_answers(
     kill(master, signum=signal.SIGSTOP)
     if also == "the node as well":
         kill(node, signum=signal.SIGSTOP)
-        monkeypatch.setattr(ending, "_NODE_S", 1.0)
-    # In this process, for the command's own patience is longer than a test's.
-    handle = LocalJob(Home(ytf.home), JobId(job.id), patience_s=0.5)
+        monkeypatch.setattr(job_processes, "_NODE_TIMEOUT_S", 1.0)
+    # In this process, because the timeout of the command is too long for a test.
+    handle = LocalJobHandle(JobDirectories(ytf.home), JobId(job.id), master_timeout_s=0.5)
     with pytest.raises(UnreachableError):
         handle.status()
     handle.kill("asked for")

@@ -1,4 +1,4 @@
-"""What ``on_failure`` does, in the containers there are."""
+"""What ``on_failure`` does: tasks restart in the containers that the job has."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_restart_job_gives_everyone_a_new_generation_in_the_same_containers(ytf:
         + HOLD,
     )
     job.wait_running(*tasks)
-    job.wait_events("TaskExited", task="worker:0")
+    job.wait_events("task-exited", task="worker:0")
     starters = [job.starter(each) for each in tasks]
     ytf.tell("fail")
     for each in tasks:
@@ -57,7 +57,7 @@ def test_restart_job_gives_everyone_a_new_generation_in_the_same_containers(ytf:
 def test_a_failure_may_be_ignored(ytf: Ytf) -> None:
     command = HERE + "[ $DTF_TASK_INDEX = 1 ] && exit 6; " + HOLD
     job = ytf.submit("worker:2", command, "--on_failure", "worker:ignore")
-    job.wait_events("TaskExited", task="worker:1")
+    job.wait_events("task-exited", task="worker:1")
     ytf.open_gate()
     status = job.end("SUCCEEDED")
     assert status.diagnostics == "1 of 2 tracked tasks succeeded; ignored: worker:1."

@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from ytf.testing.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -81,7 +82,9 @@ class Job:
 
     def finals(self, *tasks: str) -> list[dict[str, str]]:
         """The ``FINAL name=value …`` lines of the tasks."""
-        return [finals(line) for line in self.logs(*tasks).splitlines() if " | FINAL " in line]
+        lines = self.logs(*tasks).splitlines()
+        # A rank stands before the lines of a task with several processes.
+        return [finals(line) for line in lines if re.search(r" \| (\[\d+\] )?FINAL ", line)]
 
 
 def finals(line: str) -> dict[str, str]:
@@ -102,9 +105,12 @@ def ytf(home: Path, tmp_path: Path) -> Iterator[Commands]:
     yield commands
     for job in commands.jobs:
         commands.run("ytf", "kill", job, check=False)
-    eventually(lambda: not any(_processes(job) for job in commands.jobs), "all processes end")
     eventually(
-        lambda: not any((home / "jobs" / job).exists() for job in commands.jobs), "staging goes"
+        lambda: not any(_processes(job) for job in commands.jobs), describe="all processes end"
+    )
+    eventually(
+        lambda: not any((home / "jobs" / job).exists() for job in commands.jobs),
+        describe="staging goes",
     )
 
 
@@ -114,15 +120,6 @@ def tensorflow() -> str:
     if not (TENSORFLOW / "bin" / "python").exists():
         pytest.fail(f"there is no {TENSORFLOW}: run scripts/environment tf")
     return str(TENSORFLOW)
-
-
-def eventually(happened: Callable[[], bool], what: str, within_s: float = 15.0) -> None:
-    """Wait until it has happened."""
-    deadline = time.monotonic() + within_s
-    while not happened():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {within_s} s: {what}")
-        time.sleep(0.1)
 
 
 def _processes(job: str) -> list[int]:

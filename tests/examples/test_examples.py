@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.examples.conftest import EXAMPLES, JOB_S, Commands, Job, eventually, finals
+from tests.e2e.network import other_machine
+from tests.examples.conftest import EXAMPLES, JOB_S, Commands, Job, finals
+from ytf.testing.waiting import eventually
 
 pytestmark = pytest.mark.timeout(JOB_S + 60)
 
@@ -42,7 +47,9 @@ def test_between_graph_with_tensorboard(ytf: Commands, tensorflow: str, tmp_path
         *("--env", tensorflow, "-r", "ps:1,worker:2", "-t", "-o", str(tmp_path / "out")),
         *(*script("between_graph.py"), BETWEEN_GRAPH),
     )
-    eventually(lambda: tensorboard_serves(job), "TensorBoard serves its page", within_s=60)
+    eventually(
+        lambda: tensorboard_serves(job), describe="TensorBoard serves its page", timeout_s=60
+    )
     status = job.wait()
     assert status["final_status"] == "SUCCEEDED", status["diagnostics"]
     assert not tensorboard_serves(job)
@@ -72,7 +79,7 @@ def tensorboard_serves(job: Job) -> bool:
 @pytest.mark.tensorflow
 def test_parameter_server(ytf: Commands, tensorflow: str, tmp_path: Path) -> None:
     spec = yaml.safe_load((EXAMPLES / "parameter_server.yaml").read_text())
-    spec["environment"] = tensorflow
+    spec["env"] = tensorflow
     spec["script"] = str(EXAMPLES / spec["script"])
     # One process less to import TensorFlow; two make no other path through ytf.
     spec["groups"]["worker"]["count"] = 1
@@ -124,6 +131,46 @@ def test_a_client_attached_to_servers_leaves_them_running(ytf: Commands, tensorf
     status = job.status()
     assert status["state"] == "RUNNING"
     tasks = status["tasks"]
+    assert isinstance(tasks, list)
+    assert {(task["state"], task["attempt"]) for task in tasks} == {("RUNNING", 1)}
+    # Whoever reaches such a server may read and write files: nobody else does.
+    port = tasks[0]["port"]
+    with other_machine() as outsider:
+        socket.create_connection((outsider.ipv4, port), 10).close()
+        assert outsider.connect(outsider.ipv4, port).startswith("no connection")
+
+
+@pytest.mark.tensorflow
+def test_several_clients_at_once_on_servers_that_stay(ytf: Commands, tensorflow: str) -> None:
+    """Between-graph by two clients at a time, twice, and an in-graph one; then a look inside."""
+    job = ytf.submit("--servers", "--env", tensorflow, "-r", "ps:1,worker:2")
+    program = f"python {EXAMPLES / 'between_graph_client.py'}"
+
+    def attach(index: int) -> dict[str, str]:
+        done = ytf.run("ytf", "attach", job.id, "--index", str(index), program)
+        (last,) = [line for line in done.stdout.splitlines() if line.startswith("FINAL ")]
+        return finals(last)
+
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(attach, (0, 1)))
+    assert [end["worker"] for end in ends] == ["0", "1"]
+    # Both have trained one model: the last of them has seen the other's steps.
+    assert max(int(end["step"]) for end in ends) > 300
+    for end in ends:
+        assert float(end["slope"]) == pytest.approx(3, abs=0.2)
+        assert float(end["offset"]) == pytest.approx(2, abs=0.2)
+
+    # The variables have stayed on the ps: a client that comes later goes on with them.
+    later = attach(1)
+    assert int(later["step"]) > 850
+    whole = ytf.run("ytf", "attach", job.id, f"python {EXAMPLES / 'in_graph.py'}")
+    (last,) = [line for line in whole.stdout.splitlines() if line.startswith("FINAL ")]
+    assert float(finals(last)["error"]) < 1e-3
+
+    look = "python -c 'import os, tensorflow; print(os.environ[\"TF_CONFIG\"])'"
+    inside = ytf.run("ytf", "shell", job.id, "worker:1", look).stdout
+    assert json.loads(inside)["task"] == {"type": "worker", "index": 1}
+    tasks = job.status()["tasks"]
     assert isinstance(tasks, list)
     assert {(task["state"], task["attempt"]) for task in tasks} == {("RUNNING", 1)}
 

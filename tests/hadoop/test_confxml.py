@@ -79,7 +79,7 @@ def test_xinclude_by_file_url_and_with_a_fallback(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
-        ('<xi:include href="missing.xml"/>', "line 3: what it includes cannot be read"),
+        ('<xi:include href="missing.xml"/>', "line 3: the included file cannot be read"),
         ('<xi:include href="x.xml"/>', "would never end"),
         ('<xi:include href="http://evil/x.xml"/>', "cannot include"),
         ("<xi:include/>", "cannot include"),
@@ -99,6 +99,21 @@ def test_two_files_that_include_each_other_end(tmp_path: Path) -> None:
     write(tmp_path / "a.xml", '<xi:include href="b.xml"/>')
     path = write(tmp_path / "b.xml", '<xi:include href="a.xml"/>')
     with pytest.raises(SettingsError, match="would never end"):
+        read_properties(path)
+
+
+def test_nested_includes_share_one_limit(tmp_path: Path) -> None:
+    write(tmp_path / "0.xml", "<property><name>a</name><value>1</value></property>")
+    for number in range(1, 5):
+        write(tmp_path / f"{number}.xml", f'<xi:include href="{number - 1}.xml"/>' * 8)
+    with pytest.raises(SettingsError, match=r"4\.xml includes more than 64 files"):
+        read_properties(tmp_path / "4.xml")
+
+
+def test_nested_includes_share_one_size(tmp_path: Path) -> None:
+    write(tmp_path / "in.xml", f"<!--{'x' * (1 << 20)}-->")
+    path = write(tmp_path / "x.xml", '<xi:include href="in.xml"/>' * 16)
+    with pytest.raises(SettingsError, match=r"x\.xml is too long .* more than 16 MiB"):
         read_properties(path)
 
 

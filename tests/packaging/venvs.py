@@ -1,4 +1,4 @@
-"""Environments made by hand: what an installer would leave, without one."""
+"""Virtual environments written file by file, without an installer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Venv:
 
     @property
     def installation(self) -> Installation:
-        """What a look at it would find, without running it."""
+        """Its facts, without running it."""
         return msgspec.structs.replace(
             installation.current(),
             executable=str(self.root / "bin/python"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from ytf.specs.check import MAX_TAGS, TAG
 from ytf.specs.grammar import Place
 from ytf.specs.job import (
+    MAX_INT,
     Backoff,
     Framework,
     JobSpec,
@@ -16,8 +18,6 @@ from ytf.specs.job import (
     TaskGroupSpec,
     Timeouts,
 )
-from ytf.specs.units import MAX_INT
-from ytf.specs.wishes import MAX_TAGS, TAG
 
 # Surrogates cannot be encoded; NUL cannot be passed to a program.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
@@ -56,7 +56,7 @@ def overrides(
 
 resources = st.builds(
     Resources,
-    memory_mb=memory_mb,
+    memory=memory_mb,
     vcores=st.integers(1, MAX_INT),
     gpus=st.integers(0, MAX_INT),
     others=st.dictionaries(
@@ -93,7 +93,7 @@ def groups(draw: st.DrawFn) -> TaskGroupSpec:
         max_restarts=draw(st.integers(0, MAX_INT)),
         backoff=draw(st.just(Backoff()) | backoffs),
         min=draw(st.none() | st.integers(1, count)),
-        env=draw(envs),
+        task_env=draw(envs),
         framework=draw(st.none() | st.sampled_from(Framework)),
         node_label=draw(labels),
         placement=draw(st.none() | st.sampled_from(Placement)),
@@ -114,8 +114,8 @@ def job_specs(draw: st.DrawFn) -> JobSpec:
         output=draw(SOME_TEXT),
         script=draw(st.none() | st.just("/home/someone/train it.py")),
         files=draw(st.dictionaries(files, SOME_TEXT, max_size=3)),
-        env=draw(envs),
-        environment=draw(SOME_TEXT),
+        task_env=draw(envs),
+        env=draw(SOME_TEXT),
         framework=draw(st.sampled_from(Framework)),
         tensorboard=draw(st.booleans()),
         client=client,

@@ -9,7 +9,15 @@ from hypothesis import given
 from tests.specs.strategies import job_specs
 from ytf.errors import SpecError
 from ytf.specs.check import MAX_SECONDS, MAX_STRING, check
-from ytf.specs.job import Backoff, JobSpec, MasterSpec, Resources, TaskGroupSpec, Timeouts
+from ytf.specs.job import (
+    Backoff,
+    DockerSpec,
+    JobSpec,
+    MasterSpec,
+    Resources,
+    TaskGroupSpec,
+    Timeouts,
+)
 
 
 def job(**fields: object) -> JobSpec:
@@ -50,7 +58,7 @@ def test_random_sensible_specs_pass(spec: JobSpec) -> None:
         job(groups={"worker": TaskGroupSpec(count=1), "tensorboard": TaskGroupSpec(count=1)}
             , output="/out"),
         job(files={"data/train": "/a", "data/test": "/b"}, script="/x/data.py"),
-        job(env={"PATH": "", "LANG": "C", "DTF": "x", "a b": "\n"}),
+        job(task_env={"PATH": "", "LANG": "C", "DTF": "x", "a b": "\n"}),
         job(timeouts=Timeouts(stop_grace_s=0, evaluator_s=0)),
         group(backoff=Backoff(initial_s=0, factor=1, max_s=0)),
         group(min=2, overrides={1: Resources()}, max_restarts=0),
@@ -84,9 +92,9 @@ def test_what_makes_sense_passes(spec: JobSpec) -> None:
             "groups.worker.overrides.1.vcores",
             "must be 1",
         ),
-        (group(resources=Resources(memory_mb=0)), "groups.worker.resources.memory", "more than 0"),
+        (group(resources=Resources(memory=0)), "groups.worker.resources.memory", "more than 0"),
         (
-            group(resources=Resources(memory_mb=2**31)),
+            group(resources=Resources(memory=2**31)),
             "groups.worker.resources.memory",
             "YARN can count",
         ),
@@ -97,7 +105,11 @@ def test_what_makes_sense_passes(spec: JobSpec) -> None:
         (group(backoff=Backoff(factor=1e9)), "groups.worker.backoff.factor", "must be 1 to 100"),
         (group(backoff=Backoff(max_s=0.5)), "groups.worker.backoff.max_s", "initial_s"),
         (group(backoff=Backoff(max_s=math.inf)), "groups.worker.backoff.max_s", "finite"),
-        (group(env={"DTF_X": ""}), "groups.worker.env.DTF_X", "sets this variable itself"),
+        (
+            group(task_env={"DTF_X": ""}),
+            "groups.worker.task_env.DTF_X",
+            "sets this variable itself",
+        ),
         (group(command=" "), "groups.worker.command", "empty"),
         (job(command=None), "groups.worker.command", "no command"),
         (job(command=""), "command", "empty"),
@@ -108,9 +120,38 @@ def test_what_makes_sense_passes(spec: JobSpec) -> None:
         (job(name="a\nb"), "name", "control characters"),
         (job(name="a\x9b"), "name", "control characters"),
         (job(queue=""), "queue", "empty"),
-        (job(environment=""), "environment", "empty"),
+        (job(env=""), "env", "empty"),
         (job(output=""), "output", "empty"),
-        (job(docker_image=" "), "docker_image", "must not be empty"),
+        (job(docker_image=" "), "docker_image", "cannot be the name of an image"),
+        (job(docker_image="-v/:/host"), "docker_image", "cannot be the name of an image"),
+        (
+            job(groups={"w": TaskGroupSpec(count=1, docker_image="a b")}),
+            "groups.w.docker_image",
+            "cannot be the name of an image",
+        ),
+        (job(docker_image="tf:1", env="current"), "env", "brings its own python"),
+        (
+            job(docker_image="tf:1", groups={"w": TaskGroupSpec(count=1, env="/venv")}),
+            "groups.w.env",
+            "w runs in a docker image",
+        ),
+        (
+            job(
+                output="/o",
+                groups={
+                    "w": TaskGroupSpec(count=1),
+                    "tensorboard": TaskGroupSpec(count=1, docker_image="tf:1"),
+                },
+            ),
+            "groups.tensorboard.docker_image",
+            "TensorBoard does not run in an image",
+        ),
+        (job(docker=DockerSpec(engine="my/podman")), "docker.engine", "from / on"),
+        (
+            job(docker=DockerSpec(engine_env={"YTF_X": "1"})),
+            "docker.engine_env.YTF_X",
+            "ytf sets this variable itself",
+        ),
         (job(command="python $DTF_TASK_SCRIPT"), "command", "there is no script"),
         (job(command='python "${DTF_TASK_SCRIPT}" -x'), "command", "there is no script"),
         (job(tensorboard=True), "output", "where the summaries are"),
@@ -139,7 +180,7 @@ def test_what_makes_sense_passes(spec: JobSpec) -> None:
             "client_command",
             "needs a command",
         ),
-        (job(client_command="true"), "client_command", "nobody would run"),
+        (job(client_command="true"), "client_command", "no task runs this command"),
         (job(servers=True), "command", "only a client"),
         (
             job(
@@ -150,13 +191,13 @@ def test_what_makes_sense_passes(spec: JobSpec) -> None:
             "groups.worker.command",
             "TensorFlow server",
         ),
-        (job(env={"": "x"}), "env.''", "needs a name"),
-        (job(env={"A=B": "x"}), "env.A=B", "no '='"),
-        (job(env={"A\0": "x"}), r"env.'A\x00'", "NUL"),
-        (job(env={"A": "x\0"}), "env.A", "NUL"),
-        (job(env={"A": "x" * MAX_STRING}), "env.A", "128 KiB"),
-        (job(env={"YTF_HOME": "x"}), "env.YTF_HOME", "sets this variable itself"),
-        (job(env={"TF_CONFIG": "x"}), "env.TF_CONFIG", "sets this variable itself"),
+        (job(task_env={"": "x"}), "task_env.''", "needs a name"),
+        (job(task_env={"A=B": "x"}), "task_env.A=B", "no '='"),
+        (job(task_env={"A\0": "x"}), r"task_env.'A\x00'", "NUL"),
+        (job(task_env={"A": "x\0"}), "task_env.A", "NUL"),
+        (job(task_env={"A": "x" * MAX_STRING}), "task_env.A", "128 KiB"),
+        (job(task_env={"YTF_HOME": "x"}), "task_env.YTF_HOME", "sets this variable itself"),
+        (job(task_env={"TF_CONFIG": "x"}), "task_env.TF_CONFIG", "sets this variable itself"),
         (job(files={"/a": "/a"}), "files./a", "working directory"),
         (job(files={"../a": "/a"}), "files.../a", "working directory"),
         (job(files={"a/../b": "/a"}), "files.a/../b", "working directory"),

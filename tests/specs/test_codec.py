@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import textwrap
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.specs.strategies import job_specs
+from tests.specs.yaml_codec import EXAMPLE_YAML, from_yaml, to_yaml
 from ytf.errors import SpecError
 from ytf.specs import codec
 from ytf.specs.job import (
@@ -20,51 +22,31 @@ from ytf.specs.job import (
     TaskGroupSpec,
     Timeouts,
 )
+from ytf.specs.yaml_builder import read_yaml
 
-EXAMPLE_YAML = """
-    name: mnist
-    command: python train.py
-    output: /tmp/out
-    tensorboard: true
-    framework: none
-    env: {COUNTRY: no, LEVEL: "3"}
-    timeouts: {job_s: 1e3}
-    master:
-      resources: {vcores: 2}
-    groups:
-      ps:
-        count: 1
-        resources: &small {memory: 2 GiB, vcores: 2}
-      worker:
-        count: 4
-        on_failure: restart-job
-        resources: {<<: *small, gpus: 1}
-        overrides:
-          0: {memory: 4g}
-"""
 EXAMPLE = JobSpec(
     name="mnist",
     command="python train.py",
     output="/tmp/out",
     tensorboard=True,
     framework=Framework.NONE,
-    env={"COUNTRY": "no", "LEVEL": "3"},
+    task_env={"COUNTRY": "no", "LEVEL": "3"},
     timeouts=Timeouts(job_s=1000.0),
-    master=MasterSpec(resources=Resources(memory_mb=512, vcores=2)),
+    master=MasterSpec(resources=Resources(memory=512, vcores=2)),
     groups={
-        "ps": TaskGroupSpec(count=1, resources=Resources(memory_mb=2048, vcores=2)),
+        "ps": TaskGroupSpec(count=1, resources=Resources(memory=2048, vcores=2)),
         "worker": TaskGroupSpec(
             count=4,
             on_failure=OnFailure.RESTART_JOB,
-            resources=Resources(memory_mb=2048, vcores=2, gpus=1),
-            overrides={0: Resources(memory_mb=4096, vcores=2, gpus=1)},
+            resources=Resources(memory=2048, vcores=2, gpus=1),
+            overrides={0: Resources(memory=4096, vcores=2, gpus=1)},
         ),
     },
 )
 
 
 def test_yaml_is_read_as_people_mean_it() -> None:
-    assert codec.from_yaml(textwrap.dedent(EXAMPLE_YAML)) == EXAMPLE
+    assert from_yaml(textwrap.dedent(EXAMPLE_YAML)) == EXAMPLE
 
 
 def test_output_leaves_out_what_is_by_default_or_inherited() -> None:
@@ -81,7 +63,7 @@ def test_output_leaves_out_what_is_by_default_or_inherited() -> None:
         "command": "python train.py",
         "name": "mnist",
         "output": "/tmp/out",
-        "env": {"COUNTRY": "no", "LEVEL": "3"},
+        "task_env": {"COUNTRY": "no", "LEVEL": "3"},
         "framework": "none",
         "tensorboard": True,
         "timeouts": {"job_s": 1000.0},
@@ -95,12 +77,12 @@ def test_decoding_does_not_change_what_it_is_given() -> None:
         "command": "true",
     }
     before = json.dumps(data)
-    assert codec.from_dict(data).groups["worker"].overrides == {0: Resources(memory_mb=2048)}
+    assert codec.from_dict(data).groups["worker"].overrides == {0: Resources(memory=2048)}
     assert json.dumps(data) == before
 
 
 def in_order(spec: JobSpec) -> list[object]:
-    return [list(spec.groups), list(spec.files.items()), list(spec.env.items())]
+    return [list(spec.groups), list(spec.files.items()), list(spec.task_env.items())]
 
 
 @given(job_specs())
@@ -108,14 +90,14 @@ def test_an_encoded_spec_decodes_to_an_equal_one(spec: JobSpec) -> None:
     for decoded in (
         codec.from_dict(codec.to_dict(spec)),
         codec.from_json(codec.to_json(spec)),
-        codec.from_yaml(codec.to_yaml(spec).encode()),
+        from_yaml(to_yaml(spec).encode()),
     ):
         assert decoded == spec
         assert in_order(decoded) == in_order(spec)
 
 
 def test_json_is_yaml() -> None:
-    assert codec.from_yaml(codec.to_json(EXAMPLE)) == EXAMPLE
+    assert from_yaml(codec.to_json(EXAMPLE)) == EXAMPLE
 
 
 @pytest.mark.parametrize(
@@ -170,7 +152,12 @@ def test_json_is_yaml() -> None:
             "duplicate",
             None,
         ),
-        ("groups: {a: {count: 1}}\nenv: {A: 1}", "env.A", "expected text, got 1", "quotes"),
+        (
+            "groups: {a: {count: 1}}\ntask_env: {A: 1}",
+            "task_env.A",
+            "expected text, got 1",
+            "quotes",
+        ),
         ("groups: {a: {count: 1}}\ntimeouts: {job_s: .nan}", "timeouts.job_s", "finite", None),
         ("groups: {a: {count: 1}}\ntimeouts: {job_s: -.inf}", "timeouts.job_s", "finite", None),
         ("groups: {a: {count: 1, min: 2}}", "groups.a.min", "count, which is 1", None),
@@ -193,7 +180,7 @@ def test_wrong_yaml_is_refused_at_its_place(
     text: str, where: str | None, says: str, hint: str | None
 ) -> None:
     with pytest.raises(SpecError) as caught:
-        codec.from_yaml(text)
+        from_yaml(text)
     assert caught.value.where == where
     assert says in str(caught.value)
     assert hint is None or hint in (caught.value.hint or "")
@@ -229,7 +216,7 @@ def test_the_same_index_twice_is_a_duplicate() -> None:
 
 
 def test_text_that_is_no_utf8_is_refused() -> None:
-    for read in (codec.from_json, codec.from_yaml):
+    for read in (codec.from_json, from_yaml):
         with pytest.raises(SpecError, match="not UTF-8"):
             read(b"\xff\xfe")
 
@@ -238,17 +225,48 @@ def test_an_alias_bomb_ends_in_an_error() -> None:
     lines = ["a0: &a0 [x, x]"]
     lines += [f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]" for n in range(40)]
     with pytest.raises(SpecError, match="aliases written out"):
-        codec.from_yaml("\n".join(lines))
+        from_yaml("\n".join(lines))
+
+
+def test_aliases_of_a_long_text_count_as_copies_of_it() -> None:
+    copies = "".join("\n- *a" for _ in range(1000))
+    with pytest.raises(SpecError, match="aliases written out"):
+        read_yaml(f"- &a {'x' * 100_000}{copies}")
+
+
+def test_large_numbers_cannot_be_keys() -> None:
+    """All multiples of this prime have the same hash."""
+    with pytest.raises(SpecError, match="a number this large cannot be a key"):
+        read_yaml(f"{3 * (2**61 - 1)}: 1")
+
+
+def test_the_work_of_merges_is_proportional_to_their_number() -> None:
+    def calls(merges: int) -> int:
+        text = "a: &a {x: 1}\nb:\n" + "  <<: *a\n" * merges
+        count = 0
+
+        def note(*_: object) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(note)
+        try:
+            assert read_yaml(text) == {"a": {"x": 1}, "b": {"x": 1}}
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(400) < 2.5 * calls(200)
 
 
 def test_a_yaml_text_of_any_length_is_not_even_looked_at() -> None:
     with pytest.raises(SpecError, match="longer than the 8 MiB"):
-        codec.from_yaml(b"#" * (8 * 1024 * 1024 + 1))
+        from_yaml(b"#" * (8 * 1024 * 1024 + 1))
 
 
 @given(st.text() | st.binary() | st.text("ab:[]{}&*<!'\"-?,#\n 10|>%@~"))
 def test_nothing_crashes_the_readers(text: str | bytes) -> None:
-    for read in (codec.from_json, codec.from_yaml):
+    for read in (codec.from_json, from_yaml):
         with contextlib.suppress(SpecError):
             read(text)
 

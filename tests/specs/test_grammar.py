@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -12,15 +12,12 @@ from ytf.errors import SpecError
 from ytf.specs.grammar import (
     Place,
     Quantity,
-    format_overrides,
-    format_requirement,
     parse_other_resources,
     parse_overrides,
     parse_requirement,
     task_groups,
 )
-from ytf.specs.job import Resources, TaskGroupSpec
-from ytf.specs.units import MAX_INT
+from ytf.specs.job import MAX_INT, Resources, TaskGroupSpec, format_memory
 
 AMOUNTS = {
     Quantity.VCORES: st.integers(1, MAX_INT),
@@ -53,6 +50,8 @@ def groups_of(
         ("ps:2,worker:4", {"ps": 2, "worker": 4}),
         ("worker:4,ps:2", {"worker": 4, "ps": 2}),
         ("My_Group2:100000", {"My_Group2": 100_000}),
+        ("ps:2, worker:4", {"ps": 2, "worker": 4}),
+        (" ps : 2 ,\n worker: 4 ", {"ps": 2, "worker": 4}),
         ("a:01", {"a": 1}),
         ("a:" + "0" * 5000 + "1", {"a": 1}),
     ],
@@ -80,12 +79,12 @@ def test_a_requirement_is_read_in_its_order(text: str, counts: dict[str, int]) -
         ("ps:١", "-r 'ps:١'", "not a whole number"),
         ("ps:²", "-r 'ps:²'", "not a whole number"),
         ("ps:1:2", "-r 'ps:1:2'", "not a whole number"),
-        ("ps: 1", "-r 'ps: 1'", "not a whole number"),
-        ("ps:1, worker:2", "-r ' worker:2'", "cannot be the name"),
+        ("ps:1 0", "-r 'ps:1 0'", "not a whole number"),
+        ("ps:1, ,worker:2", "-r 'ps:1, ,worker:2'", "nothing on one side of a comma"),
         ("1ps:1", "-r '1ps:1'", "cannot be the name"),
         ("p-s:1", "-r 'p-s:1'", "cannot be the name"),
         ("größe:1", "-r 'größe:1'", "cannot be the name"),
-        ("a\n:1", r"-r 'a\n:1'", "cannot be the name"),
+        ("a\nb:1", r"-r 'a\nb:1'", "cannot be the name"),
         ("a" * 64 + ":1", None, "63 characters"),
         ("ps:1,ps:2", "-r 'ps:2'", "duplicate"),
         ("ps:1,PS:2", "-r 'PS:2'", "differ in case only"),
@@ -117,6 +116,9 @@ COUNTS = {"ps": 1, "worker": 4}
                                                          Place("worker", 0): 4}),
         (Quantity.VCORES, ["2,ps:3", "ps[00]:4"], {Place(): 2, Place("ps"): 3, Place("ps", 0): 4}),
         (Quantity.GPUS, ["1,ps:0"], {Place(): 1, Place("ps"): 0}),
+        (Quantity.GPUS, [" 1, ps : 0"], {Place(): 1, Place("ps"): 0}),
+        (Quantity.MEMORY, ["ps: 2 GiB, worker[ 0 ]: 4g"], {Place("ps"): 2048,
+                                                           Place("worker", 0): 4096}),
     ],
 )  # fmt: skip
 def test_overrides_come_in_three_forms(
@@ -133,7 +135,7 @@ def test_overrides_come_in_three_forms(
         (Quantity.MEMORY, ["worker[-1]:4"], "-m 'worker[-1]:4'", "must be 0 to 3", None),
         (Quantity.MEMORY, ["worker[]:4"], "-m 'worker[]:4'", "number is missing", None),
         (Quantity.MEMORY, ["worker[٣]:4"], "-m 'worker[٣]:4'", "not a whole number", None),
-        (Quantity.MEMORY, ["worker[ 1]:4"], "-m 'worker[ 1]:4'", "not a whole number", None),
+        (Quantity.MEMORY, ["worker[1 0]:4"], "-m 'worker[1 0]:4'", "not a whole number", None),
         (Quantity.MEMORY, ["wroker:4"], "-m 'wroker:4'", "no task group", "did you mean 'worker'?"),
         (Quantity.MEMORY, ["Worker:4"], "-m 'Worker:4'", "no task group", "did you mean 'worker'?"),
         (Quantity.MEMORY, ["x:4"], "-m 'x:4'", "no task group", "there is 'ps' and 'worker'"),
@@ -173,11 +175,11 @@ def test_a_wrong_override_is_refused_at_its_place(
 def test_the_most_specific_override_wins_whatever_the_order(memory: list[str]) -> None:
     groups = groups_of("ps:1,worker:2", memory=memory)
     assert groups == {
-        "ps": TaskGroupSpec(count=1, resources=Resources(memory_mb=1024)),
+        "ps": TaskGroupSpec(count=1, resources=Resources(memory=1024)),
         "worker": TaskGroupSpec(
             count=2,
-            resources=Resources(memory_mb=2048),
-            overrides={1: Resources(memory_mb=3072)},
+            resources=Resources(memory=2048),
+            overrides={1: Resources(memory=3072)},
         ),
     }
 
@@ -189,10 +191,10 @@ def test_overrides_of_different_kinds_meet_in_one_task() -> None:
         vcores=["worker:4", "worker[0]:8", "worker[2]:1"],
         gpus=["1", "worker[2]:0"],
     )
-    assert groups["worker"].resources == Resources(memory_mb=2048, vcores=4, gpus=1)
+    assert groups["worker"].resources == Resources(memory=2048, vcores=4, gpus=1)
     assert groups["worker"].overrides == {
-        0: Resources(memory_mb=1024, vcores=8, gpus=1),
-        2: Resources(memory_mb=2048, vcores=1, gpus=0),
+        0: Resources(memory=1024, vcores=8, gpus=1),
+        2: Resources(memory=2048, vcores=1, gpus=0),
     }
 
 
@@ -233,8 +235,21 @@ def test_without_overrides_a_task_gets_the_defaults() -> None:
 
 @given(strategies.requirements())
 def test_a_written_requirement_is_read_back(counts: dict[str, int]) -> None:
-    read = parse_requirement(format_requirement(counts))
+    text = ",".join(f"{name}:{count}" for name, count in counts.items())
+    read = parse_requirement(text)
     assert list(read.items()) == list(counts.items())
+
+
+def overrides_text(quantity: Quantity, overrides: Mapping[Place, int]) -> str:
+    """Overrides as the text of one option."""
+
+    def amount_text(amount: int) -> str:
+        return format_memory(amount) if quantity is Quantity.MEMORY else str(amount)
+
+    return ",".join(
+        amount_text(amount) if place.group is None else f"{place}:{amount_text(amount)}"
+        for place, amount in overrides.items()
+    )
 
 
 @given(st.data(), strategies.requirements(), st.sampled_from(Quantity))
@@ -242,7 +257,7 @@ def test_written_overrides_are_read_back(
     data: st.DataObject, counts: dict[str, int], quantity: Quantity
 ) -> None:
     given_ = data.draw(strategies.overrides(counts, AMOUNTS[quantity]))
-    texts = [format_overrides(quantity, given_)] if given_ else []
+    texts = [overrides_text(quantity, given_)] if given_ else []
     assert parse_overrides(quantity, texts, counts) == given_
 
 
@@ -272,7 +287,7 @@ def test_every_task_gets_its_most_specific_amounts(
         assert index is not None
         got = groups[group].overrides.get(index, groups[group].resources)
         assert got == Resources(
-            memory_mb=expected(Quantity.MEMORY, group, index, 8192),
+            memory=expected(Quantity.MEMORY, group, index, 8192),
             vcores=expected(Quantity.VCORES, group, index, 1),
             gpus=expected(Quantity.GPUS, group, index, 0),
         )

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 
 from tests.specs.strategies import job_specs
-from tests.specs.test_codec import EXAMPLE_YAML
+from tests.specs.yaml_codec import EXAMPLE_YAML
 from ytf.specs import codec
-from ytf.specs.job import JobSpec
+from ytf.specs.job import SPECS, JobSpec
 from ytf.specs.schema import json_schema
-from ytf.specs.text import read_yaml
+from ytf.specs.yaml_builder import read_yaml
 
 SCHEMA = json_schema()
 TYPES: dict[str, type | tuple[type, ...]] = {
@@ -117,3 +117,10 @@ def test_the_schema_is_json_and_describes_its_types() -> None:
     described = SCHEMA["$defs"]["TaskGroupSpec"]["description"]
     assert described.startswith("The tasks of one role.")
     assert "\n  " not in described
+
+
+def test_every_field_has_a_description() -> None:
+    for spec in SPECS:
+        fields = SCHEMA["$defs"][spec.__name__]["properties"]
+        assert set(fields) == set(spec.__struct_encode_fields__)
+        assert all(field["description"].endswith(".") for field in fields.values())

@@ -5,29 +5,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.starter.fake_master import FakeMaster
-from ytf.starter.bootstrap import command
-from ytf.starter.descendants import descendants
+from tests.starter.fake_master import SECRET, FakeMaster
+from ytf.backends.launch import starter_command
+from ytf.starter.process_tree import descendants
+from ytf.testing.waiting import eventually
 
-SECRET = b"a secret only for tests"
 PATIENCE_S = 15.0
 PYTHON = os.environ.get("YTF_TEST_STARTER_PYTHON", sys.executable)
 """The interpreter starters run on: nodes may have an older one than ours."""
-
-
-def eventually(condition: Callable[[], object], what: str) -> None:
-    """Wait, with a deadline, for something of the outside world that cannot be waited on."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"in vain: {what}"
-        time.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:
@@ -52,7 +43,7 @@ class RunningStarter:
         group = str(settings.pop("group", "worker"))
         index = str(settings.pop("index", 0))
         extra = settings.pop("environ", {})
-        argv = settings.pop("argv", command(str(settings.pop("python", PYTHON))))
+        argv = settings.pop("argv", starter_command(str(settings.pop("python", PYTHON))))
         assert isinstance(argv, list)
         given: dict[str, object] = {
             "job": "local_1",
@@ -66,7 +57,8 @@ class RunningStarter:
             "log_dir": str(self.log_dir),
             "port": "hold",
             "rendezvous": True,
-            "variables": "tensorflow",
+            "framework": "tensorflow",
+            "registry": "rest",
             "grace_s": 5.0,
             "orphan_s": 60.0,
             "log_limit_mb": 512,
@@ -114,7 +106,7 @@ class RunningStarter:
             self.process.kill()
         self.process.wait(PATIENCE_S)
         self._log.close()
-        eventually(lambda: not any(is_alive(pid) for pid in below), f"the end of {below}")
+        eventually(lambda: not any(is_alive(pid) for pid in below), describe=f"the end of {below}")
 
 
 @pytest.fixture
@@ -141,6 +133,6 @@ def start(tmp_path: Path, master: FakeMaster) -> Iterator[Callable[..., RunningS
 
 @pytest.fixture(autouse=True)
 def default_signals() -> Iterator[None]:
-    """Forking a keeper blocks signals for a moment: none may stay blocked."""
+    """Forking a reaper blocks signals for a moment: none may stay blocked."""
     yield
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()

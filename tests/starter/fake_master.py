@@ -17,6 +17,8 @@ from typing import Any
 HOLD_S = 0.3
 PATIENCE_S = 15.0
 
+SECRET = b"a secret only for tests"
+
 
 def sign(secret: bytes, *parts: str) -> str:
     return hmac.new(secret, "\n".join(parts).encode(), hashlib.sha256).hexdigest()
@@ -55,6 +57,7 @@ class FakeMaster:
         self._number = 1
         self._order = {"attempt": 0, "generation": 0, "stop": False, "grace_s": 10.0}
         self._spec: dict[str, Any] | None = None
+        self._registered = 0
         self._news = threading.Condition()
         self._closing = False
         self._server = _Server(("127.0.0.1", port), _Handler)
@@ -84,6 +87,13 @@ class FakeMaster:
     def order(self, **changes: float) -> None:
         with self._news:
             self._order.update(changes)
+            self._number += 1
+            self._news.notify_all()
+
+    def note_registered(self, attempt: int) -> None:
+        """Have heard of a registration another way than by a report."""
+        with self._news:
+            self._registered = attempt
             self._number += 1
             self._news.notify_all()
 
@@ -124,8 +134,8 @@ class FakeMaster:
     # Used by the handler
 
     def check(self, method: str, path: str, header: str, body: bytes) -> str | None:
-        actor, counter, signature = header.split(" ")
-        digest = hashlib.sha256(body).hexdigest()
+        actor, counter, digest, signature = header.split(" ")
+        assert digest == hashlib.sha256(body).hexdigest()
         right = sign(self.secret, method, path, actor, counter, digest)
         with self._news:
             new = int(counter) > self.actors.get(actor, 0)
@@ -161,7 +171,9 @@ class FakeMaster:
                 self.reports.append(Report(kind, value))
                 self._news.notify_all()
             order = {"number": self._number, **self._order}
-            return 200, {"order": order, "revision": self.revision}
+            known = [r.body["attempt"] for r in self.reports if r.kind == "register"]
+            registered = max([*known, self._registered])
+            return 200, {"order": order, "revision": self.revision, "registered": registered}
 
     def _has_news_for(self, poll: dict[str, Any]) -> bool:
         newer = self._number > poll["order"] or self.revision > poll["revision"]
@@ -194,16 +206,17 @@ class _Handler(BaseHTTPRequestHandler):
             return
         data = json.dumps(value).encode()
         digest = hashlib.sha256(data).hexdigest()
-        self._send(status, data, sign(master.secret, "answer", signature, str(status), digest))
+        right = sign(master.secret, "answer", signature, str(status), digest)
+        self._send(status, data, f"{digest} {right}")
 
     do_GET = _serve  # noqa: N815
     do_POST = _serve  # noqa: N815
 
-    def _send(self, status: int, data: bytes, signature: str | None) -> None:
+    def _send(self, status: int, data: bytes, auth: str | None) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
-        if signature is not None:
-            self.send_header("Ytf-Auth", signature)
+        if auth is not None:
+            self.send_header("Ytf-Auth", auth)
         self.end_headers()
         self.wfile.write(data)
 

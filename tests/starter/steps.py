@@ -7,9 +7,9 @@ from functools import partial
 
 from tests.starter.conftest import (
     RunningStarter,
-    eventually,
 )
 from tests.starter.fake_master import FakeMaster
+from ytf.testing.waiting import eventually
 
 Start = Callable[..., RunningStarter]
 
@@ -24,4 +24,4 @@ def run_to(master: FakeMaster, starter: RunningStarter, text: str = "ready") -> 
     """Bring the program of attempt 0 to the point where it has written ``text``."""
     master.meet()
     master.expect("started", 0)
-    eventually(partial(says, starter, text), f"{text!r} from the program")
+    eventually(partial(says, starter, text), describe=f"{text!r} from the program")

@@ -1,38 +1,11 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from ytf.starter.config import Config, ConfigError
-
-
-def make_environ(**settings: object) -> dict[str, str]:
-    group = str(settings.pop("group", "worker"))
-    index = str(settings.pop("index", 0))
-    given = {
-        "job": "local_1",
-        "container": "c1",
-        "attempt": 0,
-        "generation": 0,
-        "master": "http://127.0.0.1:1",
-        "secret_file": "secret",
-        "log_dir": "logs",
-        "port": "hold",
-        "variables": "tensorflow",
-        **settings,
-    }
-    return {
-        "DTF_TASK_PROGRAM": "true",
-        "DTF_TASK_JOB_NAME": group,
-        "DTF_TASK_INDEX": index,
-        "YTF_STARTER": json.dumps({k: v for k, v in given.items() if v is not ...}),
-    }
-
-
-def make_config(**settings: object) -> Config:
-    return Config(make_environ(**settings))
+from tests.starter.configs import make_config, make_environ
+from ytf.starter.config import ConfigError, StarterConfig
 
 
 def test_what_is_left_out_has_a_default() -> None:
@@ -50,7 +23,7 @@ def test_what_is_left_out_has_a_default() -> None:
     ("settings", "message"),
     [
         ({"job": ...}, "YTF_STARTER lacks 'job'"),
-        ({"port": "maybe"}, "'port' must be one of hold, release, none, not 'maybe'"),
+        ({"port": "maybe"}, "'port' must be one of hold, release, rendezvous, none, not 'maybe'"),
         ({"attempt": -1}, "'attempt' must be a whole number"),
         ({"attempt": True}, "'attempt' must be a whole number"),
         ({"grace_s": "10"}, "'grace_s' must be a number"),
@@ -58,7 +31,16 @@ def test_what_is_left_out_has_a_default() -> None:
         ({"master": "http://node:0"}, "'master' must be of the form http://host:port"),
         ({"rendezvous": 1}, "'rendezvous' must be true or false"),
         ({"index": "x"}, "DTF_TASK_INDEX is 'x', not a number"),
+        (
+            {"framework": "keras"},
+            "'framework': there is no framework 'keras': ytf knows horovod",
+        ),
+        ({"framework": ...}, "YTF_STARTER lacks 'framework'"),
+        ({"registry": "zookeeper"}, "'registry' must be one of rest, zk, not 'zookeeper'"),
+        ({"registry": ...}, "YTF_STARTER lacks 'registry': one of rest"),
         ({"log_dir": 3}, "'log_dir' must be a string or null"),
+        ({"ranked": [["worker"]]}, r"'ranked' must be a list of \[group, processes\]"),
+        ({"processes": -1}, "'processes' must be a whole number"),
     ],
 )
 def test_errors_name_the_key(settings: dict[str, object], message: str) -> None:
@@ -69,7 +51,7 @@ def test_errors_name_the_key(settings: dict[str, object], message: str) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]"])
 def test_settings_must_be_a_json_object(text: str) -> None:
     with pytest.raises(ConfigError, match="YTF_STARTER"):
-        Config({**make_environ(), "YTF_STARTER": text})
+        StarterConfig({**make_environ(), "YTF_STARTER": text})
 
 
 def test_the_secret_is_the_files_bytes(tmp_path: Path) -> None:

@@ -11,19 +11,20 @@ import time
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.starter.conftest import (
     PATIENCE_S,
     PYTHON,
-    SECRET,
-    eventually,
     is_alive,
 )
-from tests.starter.fake_master import FakeMaster
+from tests.starter.fake_master import SECRET, FakeMaster
 from tests.starter.steps import FOREVER, Start, run_to, says
-from ytf.starter.bootstrap import command
-from ytf.starter.descendants import descendants
+from ytf.backends.launch import starter_command
+from ytf.specs.usage import TaskUsage
+from ytf.starter.process_tree import descendants
+from ytf.testing.waiting import eventually
 
 STUBBORN = "trap '' TERM; sleep 1000 & echo ready; while :; do sleep 0.05; done"
 
@@ -55,6 +56,29 @@ def test_from_registration_to_stop(master: FakeMaster, start: Start) -> None:
     assert [report.kind for report in master.reports] == ["register", "started", "exited"]
     assert list(starter.cwd.iterdir()) == []
     assert SECRET.decode() not in starter.log.read_text()
+
+
+def test_heartbeats_and_the_exit_tell_what_the_program_uses(
+    master: FakeMaster, start: Start
+) -> None:
+    starter = start(
+        "python3 -c 'x = bytearray(50000000); import os, time\n"
+        'while not os.path.exists("go"): time.sleep(0.05)\'; true'
+    )
+    master.meet()
+    master.expect("started", 0)
+    big = 47 * 1024 * 1024
+    master.wait_for(
+        lambda: any(p.get("usage", {}).get("memory_bytes", 0) > big for p in master.polls),
+        "a heartbeat tells of its memory",
+    )
+    told = msgspec.convert(master.polls[-1]["usage"], TaskUsage)
+    assert told.attempt == 0
+    assert told.processes >= 2
+    (starter.cwd / "go").touch()
+    exited = msgspec.convert(master.expect("exited", 0)["usage"], TaskUsage)
+    assert exited.peak_memory_bytes >= told.memory_bytes
+    assert exited.elapsed_s >= told.elapsed_s
 
 
 def test_after_its_exit_it_goes_on_polling(master: FakeMaster, start: Start) -> None:
@@ -134,7 +158,7 @@ def test_an_order_with_a_higher_attempt_restarts(master: FakeMaster, start: Star
     assert second["port"] == master.expect("register", 0)["port"]
     master.meet(attempt=1, generation=1)
     master.expect("started", 1)
-    eventually(lambda: starter.output(1) == "1 1 ready\n", "the second attempt")
+    eventually(lambda: starter.output(1) == "1 1 ready\n", describe="the second attempt")
     assert starter.output(0) == "0 0 ready\nsaved\n"
     kinds = [(report.kind, report.body["attempt"]) for report in master.reports]
     assert kinds == [("register", 0), ("started", 0), ("register", 1), ("started", 1)]
@@ -185,19 +209,19 @@ def test_a_stop_kills_the_stubborn_after_the_grace(master: FakeMaster, start: St
     began = time.monotonic()
     master.order(stop=True, grace_s=0.5)
     assert starter.wait() == 0
-    assert 0.5 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.5
     assert not any(is_alive(pid) for pid in below)
 
 
 def test_a_revoked_container_kills_at_once(master: FakeMaster, start: Start) -> None:
-    starter = start(STUBBORN, grace_s=60.0)
+    starter = start(STUBBORN, grace_s=600.0)
     run_to(master, starter)
     below = starter.processes()
     began = time.monotonic()
     master.revoked = True
     master.order()
     assert starter.wait() == 3
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert not any(is_alive(pid) for pid in below)
     assert "revoked" in starter.log.read_text()
 
@@ -227,7 +251,7 @@ def test_signals_are_forwarded(master: FakeMaster, start: Start) -> None:
     run_to(master, starter)
     for signum, text in [(10, "usr1"), (12, "usr2"), (1, "hup")]:
         starter.process.send_signal(signum)
-        eventually(partial(says, starter, text), text)
+        eventually(partial(says, starter, text), describe=text)
 
 
 def test_a_starter_killed_with_9_takes_everything_along(master: FakeMaster, start: Start) -> None:
@@ -237,16 +261,16 @@ def test_a_starter_killed_with_9_takes_everything_along(master: FakeMaster, star
     assert len(below) >= 3
     starter.process.kill()
     assert starter.wait() == -9
-    eventually(lambda: not any(is_alive(pid) for pid in below), f"the end of {below}")
+    eventually(lambda: not any(is_alive(pid) for pid in below), describe=f"the end of {below}")
 
 
-def test_a_keeper_killed_with_9_is_a_failure_that_leaves_nothing(
+def test_a_reaper_killed_with_9_is_a_failure_that_leaves_nothing(
     master: FakeMaster, start: Start
 ) -> None:
     starter = start("(setsid sleep 1000) & " + FOREVER)
     run_to(master, starter)
-    keeper, *below = starter.processes()
-    os.kill(keeper, signal.SIGKILL)
+    reaper, *below = starter.processes()
+    os.kill(reaper, signal.SIGKILL)
     exited = master.expect("exited", 0)
     assert (exited["exit_code"], exited["signal"]) == (None, 9)
     assert "watched over it" in exited["reason"]
@@ -269,7 +293,7 @@ def test_the_death_of_the_parent_ends_it(tmp_path: Path, master: FakeMaster) -> 
         master.expect("started", 0)
         below = descendants(pid)
         parent.kill()
-    eventually(lambda: not any(is_alive(p) for p in [pid, *below]), "the starter's end")
+    eventually(lambda: not any(is_alive(p) for p in [pid, *below]), describe="the starter's end")
     assert "leaving with exit code 5" in (tmp_path / "starter.log").read_text()
 
 
@@ -280,10 +304,12 @@ def test_a_parent_that_is_already_gone(start: Start, master: FakeMaster) -> None
 
 
 BROKEN = {
-    "before it begins": "import ytf.starter.config as c; c.Config.secret = lambda self: 1 / 0",
+    "before it begins": (
+        "import ytf.starter.config as c; c.StarterConfig.secret = lambda self: 1 / 0"
+    ),
     "at the rendezvous": "import ytf.starter.starter as s; s.HOOKS = (lambda *_: 1 / 0,)",
     "beside the program": (
-        "import ytf.starter.attempt as a; a.say = lambda text: 'runs as' in text and 1 / 0"
+        "import ytf.starter.attempt as a; a.log = lambda text: 'runs as' in text and 1 / 0"
     ),
 }
 
@@ -292,7 +318,7 @@ BROKEN = {
 def test_a_bug_of_ours_is_told_in_one_line_and_leaves_nothing(
     master: FakeMaster, start: Start, where: str
 ) -> None:
-    *words, code = command(PYTHON)
+    *words, code = starter_command(PYTHON)
     prepare, run, main = code.rpartition("from ytf.starter.__main__")
     broken = f"{prepare}\n{BROKEN[where]}\n{run}{main}"
     starter = start("trap '' TERM; echo $$ > pid; sleep 1000", argv=[*words, broken])
@@ -312,6 +338,8 @@ def test_a_bug_of_ours_is_told_in_one_line_and_leaves_nothing(
     ("settings", "message"),
     [
         ({"port": "perhaps"}, "'port' must be one of"),
+        ({"registry": "zookeeper"}, "'registry' must be one of rest, zk, not 'zookeeper'"),
+        ({"framework": "keras"}, "there is no framework 'keras'"),
         ({"secret_file": "/no/such/file"}, "secret cannot be read"),
     ],
 )
@@ -356,7 +384,7 @@ def test_at_a_terminal_the_program_has_the_starters_own_streams(
     given = {
         "job": "local_1", "container": "c9", "attempt": 0, "generation": 0, "master": master.url,
         "secret_file": str(tmp_path / "secret"), "log_dir": None, "port": "none",
-        "variables": "none", "host": "127.0.0.1",
+        "framework": "none", "registry": "rest", "host": "127.0.0.1",
     }  # fmt: skip
     env = {
         "PATH": os.environ["PATH"],
@@ -366,7 +394,7 @@ def test_at_a_terminal_the_program_has_the_starters_own_streams(
         "YTF_STARTER": json.dumps(given),
     }
     with subprocess.Popen(
-        command(sys.executable),
+        starter_command(sys.executable),
         env=env,
         cwd=tmp_path,
         stdin=subprocess.PIPE,

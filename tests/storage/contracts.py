@@ -1,4 +1,4 @@
-"""What every kind of storage promises; a subclass for each kind makes it a test."""
+"""Contract tests of the storage ports; each implementation runs them in a subclass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ytf.storage.files import CHUNK, Files, is_temporary
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException]:
-    """Run the work in threads that begin together; what they raised."""
+    """Run the work in threads that start together; return what they raised."""
     together = threading.Barrier(count)
     raised: list[BaseException] = []
 
@@ -33,7 +33,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException]:
 
 
 class BlobsContract:
-    """The promises of the ``Blobs`` port."""
+    """What every implementation of ``Blobs`` must do."""
 
     def test_reads_what_was_written(self, blobs: Blobs) -> None:
         blobs.write("a/b/c", b"\0data\n")
@@ -51,6 +51,16 @@ class BlobsContract:
     def test_nothing_there_is_an_empty_list(self, blobs: Blobs) -> None:
         assert blobs.list() == []
         assert blobs.list("a/b") == []
+
+    def test_a_removed_root_stays_removed(
+        self, blobs: Blobs, remove_root: Callable[[], None]
+    ) -> None:
+        blobs.write("a/1", b"x")
+        remove_root()
+        for name in ("a/2", "b", "c/d"):
+            with pytest.raises(FileNotFoundError):
+                blobs.write(name, b"late")
+        assert blobs.list() == []
 
     def test_never_overwrites(self, blobs: Blobs) -> None:
         blobs.write("a/1", b"first")
@@ -91,7 +101,7 @@ class BlobsContract:
 
 
 class FilesContract:
-    """The promises of the ``Files`` port. ``root`` is an empty directory."""
+    """What every implementation of ``Files`` must do. ``root`` is an empty directory."""
 
     def test_what_was_written_is_there(self, files: Files, root: str) -> None:
         status = files.write(f"{root}/a", [b"one", b"", b"two"], 0o640)

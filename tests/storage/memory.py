@@ -1,4 +1,4 @@
-"""A disk for tests: blobs in memory, seen by processes that can die and writes that can fail."""
+"""Blobs in memory for tests, with processes that die and writes that fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
 class MemoryBlobs:
-    """The disk itself."""
+    """The blobs themselves, shared by all processes."""
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
@@ -37,15 +37,15 @@ class MemoryBlobs:
 
 
 class DiedError(Exception):
-    """The process is dead: no OSError, since nobody is left to handle it."""
+    """The process is dead: not an OSError, since that would be handled."""
 
 
 class Process:
-    """The disk as one process sees it.
+    """The blobs as one process uses them.
 
-    ``before`` and ``after`` are called around each write; what they raise, the
-    writer sees. A process with ``calls_left`` dies in the call after them,
-    having written ``torn`` (0 to 1) of a blob if it was writing.
+    ``before`` and ``after`` are called around each write, and what they raise
+    is raised to the writer. A process dies in the call after ``calls_left``
+    calls; if it was writing, it has written the fraction ``torn`` (0 to 1).
     """
 
     def __init__(self, disk: MemoryBlobs) -> None:

@@ -1,4 +1,4 @@
-"""LocalBlobs keeps the promises of the Blobs port on a real file system."""
+"""LocalBlobs implements the Blobs port on a real file system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from ytf.storage.blobs import Blobs, LocalBlobs
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return tmp_path / "not" / "yet"
+    path = tmp_path / "root"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_one_of_many_writers_wins(blobs: Blobs, root: Path) -> None:
     won: list[bytes] = []
 
     def write(data: bytes) -> None:
-        together.wait(10)
+        together.wait(60)
         try:
             blobs.write("a/1", data)
         except FileExistsError:
@@ -124,7 +126,6 @@ def test_a_failed_write_leaves_nothing(
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    root.mkdir(parents=True)
     (root / "a").mkdir()
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):

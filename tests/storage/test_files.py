@@ -1,4 +1,4 @@
-"""The disk as files: what staging and the layer store stand on."""
+"""LocalFiles, the stand-in for HDFS in tests, implements the Files port; temporary names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ytf.storage.files import CHUNK, Files, LocalFiles, is_temporary, temporary_beside
+from tests.storage.local_files import LocalFiles
+from ytf.storage.files import CHUNK, Files, is_temporary, temporary_beside
 
 
 @pytest.fixture

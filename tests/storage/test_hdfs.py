@@ -1,7 +1,8 @@
-"""The ports' promises, on a disk and on a real HDFS."""
+"""Contract tests of the storage ports, on a local disk and on a real HDFS."""
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,23 +12,24 @@ import pytest
 from hdfs_native import AsyncClient
 
 from tests.storage.contracts import BlobsContract, FilesContract, in_threads
+from tests.storage.local_files import LocalFiles
 from ytf.errors import RefusedError
 from ytf.hadoop.conf import Configuration
+from ytf.minicluster import MiniCluster
+from ytf.minicluster.daemons import free_ports
 from ytf.storage.blobs import Blobs, LocalBlobs
-from ytf.storage.files import CHUNK, Files, LocalFiles
+from ytf.storage.files import CHUNK, Files
 from ytf.storage.hdfs import HdfsBlobs, HdfsFiles, path_of
-from ytf.testing.hadoop import Cluster
-from ytf.testing.hadoop.ports import free_ports
 
 
 @pytest.fixture
-def hdfs(hadoop: Cluster) -> HdfsFiles:
+def hdfs(hadoop: MiniCluster) -> HdfsFiles:
     return HdfsFiles.open("hdfs:///", Configuration.load(hadoop.conf_dir))
 
 
 @pytest.fixture
 def place(hdfs: HdfsFiles) -> Iterator[str]:
-    """A directory in HDFS that goes with the test."""
+    """A directory in HDFS that is removed after the test."""
     path = f"/tests/{uuid.uuid4().hex}"
     hdfs.mkdir(path, 0o755)
     yield path
@@ -37,25 +39,52 @@ def place(hdfs: HdfsFiles) -> Iterator[str]:
 class TestLocalBlobs(BlobsContract):
     @pytest.fixture
     def blobs(self, tmp_path: Path) -> Blobs:
-        return LocalBlobs(tmp_path / "not" / "yet")
+        root = tmp_path / "root"
+        root.mkdir(mode=0o700)
+        return LocalBlobs(root)
+
+    @pytest.fixture
+    def remove_root(self, tmp_path: Path) -> Callable[[], None]:
+        return lambda: shutil.rmtree(tmp_path / "root")
+
+    def test_nothing_of_a_removed_root_is_left(
+        self, blobs: Blobs, remove_root: Callable[[], None], tmp_path: Path
+    ) -> None:
+        remove_root()
+        with pytest.raises(FileNotFoundError):
+            blobs.write("a/1", b"late")
+        assert list(tmp_path.iterdir()) == []
 
 
 class TestHdfsBlobs(BlobsContract):
     @pytest.fixture
     def blobs(self, hdfs: HdfsFiles, place: str) -> Blobs:
-        return HdfsBlobs(hdfs.link, f"{place}/not/yet")
+        hdfs.mkdir(f"{place}/blobs")
+        return HdfsBlobs(hdfs.client, f"{place}/blobs")
+
+    @pytest.fixture
+    def remove_root(self, hdfs: HdfsFiles, place: str) -> Callable[[], None]:
+        return lambda: hdfs.delete(f"{place}/blobs")
+
+    def test_nothing_of_a_removed_root_is_left(
+        self, blobs: Blobs, remove_root: Callable[[], None], hdfs: HdfsFiles, place: str
+    ) -> None:
+        remove_root()
+        with pytest.raises(FileNotFoundError):
+            blobs.write("a/1", b"late")
+        assert hdfs.list(place) == []
 
     def test_only_the_owner_can_read(self, blobs: Blobs, hdfs: HdfsFiles, place: str) -> None:
         blobs.write("a/1", b"secret")
-        assert hdfs.stat(f"{place}/not/yet/a/1").mode == 0o600
-        assert hdfs.stat(f"{place}/not/yet/a").mode == 0o700
-        assert hdfs.stat(f"{place}/not/yet").mode == 0o700
+        assert hdfs.stat(f"{place}/blobs/a/1").mode == 0o600
+        assert hdfs.stat(f"{place}/blobs/a").mode == 0o700
+        assert hdfs.stat(f"{place}/blobs").mode == 0o700
 
     def test_nothing_is_left_beside(self, blobs: Blobs, hdfs: HdfsFiles, place: str) -> None:
         blobs.write("a/1", b"first")
         with pytest.raises(FileExistsError):
             blobs.write("a/1", b"second")
-        assert hdfs.list(f"{place}/not/yet/.tmp") == []
+        assert hdfs.list(f"{place}/blobs/.tmp") == []
 
     def test_writes_and_deletes_in_one_directory_do_not_hurt_each_other(self, blobs: Blobs) -> None:
         def churn(number: int) -> None:
@@ -88,18 +117,18 @@ class TestHdfsFiles(FilesContract):
 
 
 def test_files_are_closed_when_written(hdfs: HdfsFiles, place: str) -> None:
-    # The way small files are closed leans on how hdfs-native does it.
+    # How small files are closed depends on the internals of hdfs-native.
     for number in range(8):
         path = f"{place}/{number}"
         hdfs.write(path, [b"x" * 1000 * number])
-        assert hdfs.link.call("ask", partial(_is_closed, path), changes=False)
+        assert hdfs.client.call("ask", partial(_is_closed, path), changes=False)
 
 
 async def _is_closed(path: str, client: AsyncClient) -> bool:
     return await client.recover_lease(path)
 
 
-def test_urls(hadoop: Cluster, hdfs: HdfsFiles, place: str) -> None:
+def test_urls(hadoop: MiniCluster, hdfs: HdfsFiles, place: str) -> None:
     named = HdfsFiles.open(f"{hadoop.hdfs_url}{place}", Configuration.of({}))
     hdfs.write(f"{place}/a", [b"x"])
     assert named.stat(f"{place}/a") == hdfs.stat(f"{place}/a")
@@ -107,7 +136,7 @@ def test_urls(hadoop: Cluster, hdfs: HdfsFiles, place: str) -> None:
     assert path_of(hdfs.uri(f"{place}/a")) == f"{place}/a"
 
 
-def test_a_nameservice_is_tried_until_one_serves(hadoop: Cluster) -> None:
+def test_a_nameservice_is_tried_until_one_serves(hadoop: MiniCluster) -> None:
     conf = Configuration.of(
         {
             "fs.defaultFS": "hdfs://both",
@@ -125,7 +154,7 @@ def test_a_nameservice_is_tried_until_one_serves(hadoop: Cluster) -> None:
 
 
 def test_others_files_are_refused(
-    hadoop: Cluster, hdfs: HdfsFiles, place: str, monkeypatch: pytest.MonkeyPatch
+    hadoop: MiniCluster, hdfs: HdfsFiles, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hdfs.write(f"{place}/a", [b"x"], 0o600)
     monkeypatch.setenv("HADOOP_USER_NAME", "mallory")
@@ -136,7 +165,7 @@ def test_others_files_are_refused(
         lambda: theirs.write(f"{place}/b", [b"x" * CHUNK * 2]),
         lambda: theirs.delete(f"{place}/a"),
         lambda: theirs.chmod(f"{place}/a", 0o644),
-        lambda: HdfsBlobs(theirs.link, place).write("b", b"x"),
+        lambda: HdfsBlobs(theirs.client, place).write("b", b"x"),
     ]
     for attempt in attempts:
         with pytest.raises(PermissionError, match="mallory") as caught:

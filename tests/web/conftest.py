@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.web.wire import SECRET
+from tests.web.raw_client import SECRET
 from ytf.errors import UnreachableError
 from ytf.web.connection import Limits
-from ytf.web.http import HttpServer
 from ytf.web.messages import HttpError, Request, Response
-from ytf.web.signing import Gatekeeper
+from ytf.web.request_auth import RequestVerifier
+from ytf.web.server import Answer, Handler, HttpServer
 
-HASTY = Limits(request_s=0.5, idle_s=0.8, write_s=0.5, linger_s=0.3, sweep_s=0.02)
+HASTY = Limits(request_s=0.5, idle_s=0.8, write_s=0.5, linger_s=0.3, check_s=0.02)
 """Short enough to be seen in a test, long enough for a busy machine."""
 
 LONG = b"0123456789abcdef" * 64 * 1024
@@ -33,14 +33,22 @@ class Site:
     worked: int = 0
 
     def __post_init__(self) -> None:
-        self.server.route("POST", "/echo", self.echo, signed=False)
         self.server.route("POST", "/signed", self.echo)
-        self.server.route("GET", "/hold", self.hold, signed=False)
-        self.server.route("GET", "/work", self.work, signed=False)
-        self.server.route("GET", "/long", lambda _: Response(LONG), signed=False)
-        self.server.route("GET", "/refused", self.refuse, signed=False)
-        self.server.route("GET", "/broken", self.broken, signed=False)
-        self.server.route("GET", "/unwritable", self.unwritable, signed=False)
+        self.unsigned: dict[tuple[str, str], Handler] = {
+            ("POST", "/echo"): self.echo,
+            ("GET", "/hold"): self.hold,
+            ("GET", "/work"): self.work,
+            ("GET", "/long"): lambda _: Response(LONG),
+            ("GET", "/refused"): self.refuse,
+            ("GET", "/broken"): self.broken,
+            ("GET", "/unwritable"): self.unwritable,
+        }
+        self.not_found = self.server._fallback
+        self.server.set_fallback(self.answer_unsigned)
+
+    def answer_unsigned(self, request: Request) -> Answer:
+        handler = self.unsigned.get((request.method, request.path), self.not_found)
+        return handler(request)
 
     def echo(self, request: Request) -> Response:
         self.bodies.append(request.body)
@@ -67,7 +75,7 @@ class Site:
 
 @asynccontextmanager
 async def serving(limits: Limits | None) -> AsyncIterator[Site]:
-    server = HttpServer(Gatekeeper(SECRET), limits=limits)
+    server = HttpServer(RequestVerifier(SECRET), limits=limits)
     site = Site(server)
     site.port = await server.listen("127.0.0.1")
     yield site
@@ -86,6 +94,6 @@ async def site() -> AsyncIterator[Site]:
 
 @pytest.fixture
 async def hasty() -> AsyncIterator[Site]:
-    """A site with little patience."""
+    """A site with short limits."""
     async with serving(HASTY) as site:
         yield site

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.yarn.driver import Yarn
-from ytf.testing.hadoop import Cluster
+from ytf.minicluster import MiniCluster
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +15,7 @@ def yarn_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def yarn(hadoop: Cluster, yarn_home: Path, tmp_path: Path) -> Yarn:
+def yarn(hadoop: MiniCluster, yarn_home: Path, tmp_path: Path) -> Yarn:
     """The commands, in a working directory of their own."""
     (tmp_path / "gate").mkdir()
     return Yarn(hadoop, yarn_home, tmp_path)

@@ -20,8 +20,8 @@ from typing import IO, Any
 
 from ytf.hadoop.conf import Configuration
 from ytf.hadoop.security.login import USER_VARIABLE, current_user
+from ytf.minicluster import MiniCluster
 from ytf.storage.hdfs import HdfsFiles
-from ytf.testing.hadoop import Cluster
 from ytf.testing.waiting import eventually
 
 BIN = Path(sysconfig.get_path("scripts"))
@@ -61,7 +61,7 @@ class Started:
 class Yarn:
     """The commands of one user, whose layers are shared by all tests of a run."""
 
-    cluster: Cluster
+    cluster: MiniCluster
     home: Path
     work: Path
     user: str | None = None
@@ -76,14 +76,16 @@ class Yarn:
 
     def give(self, path: str, user: str) -> None:
         """Let something in HDFS be somebody's."""
-        self.files.link.call(
+        self.files.client.call(
             "give", lambda client: client.set_owner(path, user, user), changes=True
         )
 
     def age(self, path: str, days: float) -> None:
         """Let something in HDFS be that old."""
         then = self.files.stat(path).mtime_ms - int(days * 86_400_000)
-        self.files.link.call("age", lambda client: client.set_times(path, then, then), changes=True)
+        self.files.client.call(
+            "age", lambda client: client.set_times(path, then, then), changes=True
+        )
 
     @contextmanager
     def started(self, *argv: str) -> Iterator[Started]:
@@ -155,6 +157,14 @@ class Yarn:
         eventually(lambda: all(map(Path.exists, paths.values())), _PATIENCE_S, f"{tasks} to run")
         return {task: int(path.read_text()) for task, path in paths.items()}
 
+    def wait_until_yarn_knows(self, job: str, progress: float) -> None:
+        """Until YARN shows a progress, in per cent, that the master sends with its heartbeats."""
+
+        def shown() -> float:
+            return float(self.cluster.rm_rest(f"/apps/{job}")["app"]["progress"])
+
+        eventually(lambda: shown() == progress, 60, lambda: f"the progress of {job} is {shown()}")
+
     def open_gate(self) -> None:
         """Let the programs end."""
         (self.work / "gate" / "go").touch()
@@ -176,18 +186,18 @@ class Yarn:
 
         def known() -> bool:
             # Its REST calls every container RUNNING that has not ended; its log knows better.
-            said = self.cluster.layout.log("rm").read_text(encoding="utf-8", errors="replace")
+            said = self.cluster.directory.log("rm").read_text(encoding="utf-8", errors="replace")
             lines = [line for line in said.splitlines() if ours.search(line)]
             return sum("to RUNNING" in line for line in lines) == tasks + 1
 
-        eventually(known, 30, "YARN to hear of all containers")
+        eventually(known, 60, "YARN to hear of all containers")
         os.kill(self.master(job), signal.SIGKILL)
 
     def nothing_is_left(self, job: str) -> None:
         """Neither staging, nor containers, nor processes of the job."""
         # Its master's last deed, after it has told everyone that the job is over.
-        eventually(lambda: job not in self.staged(), 20, f"the staging directory of {job} to go")
-        eventually(lambda: not _of(job), 10, lambda: f"processes left: {_of(job)}")
+        eventually(lambda: job not in self.staged(), 60, f"the staging directory of {job} to go")
+        eventually(lambda: not _of(job), 60, lambda: f"processes left: {_of(job)}")
 
     def staged(self) -> list[str]:
         """The jobs that have a staging directory."""

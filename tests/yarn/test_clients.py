@@ -20,7 +20,7 @@ def test_the_clients_end_is_the_jobs_also_under_a_second_master(yarn: Yarn, gate
         programs = yarn.wait_running(["worker:0", "client:0"])
         [worker] = json.loads(yarn.run("ytf", "spec", job).stdout)["worker"]
         yarn.kill_master(job, tasks=1)
-        eventually(lambda: "master attempt 2" in yarn.run("ytf", "events", job).stdout, 60)
+        eventually(lambda: "Master attempt 2" in yarn.run("ytf", "events", job).stdout, 60)
         assert yarn.wait_running(["worker:0", "client:0"]) == programs
         yarn.open_gate()
         said = running.end(1)
@@ -88,7 +88,7 @@ def test_attached_commands_and_what_other_users_may(yarn: Yarn, gate: str) -> No
     refused = bob.run("ytf", "attach", job, "true", code=1).stderr
     assert f"only {seen['user']}, whose job {job} is, can take part in it" in refused
     for asked in ("events", "logs"):
-        assert f"is for {seen['user']} alone to see" in bob.run("ytf", asked, job, code=1).stderr
+        assert f"only {seen['user']} may see" in bob.run("ytf", asked, job, code=1).stderr
 
     with yarn.started("ytf", "attach", job, f"echo ready; {STAY}") as attached:
         assert attached.output.readline() == "ready\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.yarn.driver import Yarn
 
 TASKS = 100
@@ -14,4 +16,6 @@ def test_a_hundred_tasks_meet_and_end(yarn: Yarn) -> None:
     status = yarn.wait(job, "SUCCEEDED")
     assert [task["exit_code"] for task in status["tasks"]] == [0] * TASKS
     assert len({task["container"] for task in status["tasks"]}) == TASKS
+    events = json.loads(yarn.run("ytf", "events", job, "--json").stdout)
+    assert [event["text"] for event in events if event["event"] == "launch-failed"] == []
     yarn.nothing_is_left(job)

@@ -8,12 +8,11 @@ from pathlib import Path
 import msgspec
 
 from tests.yarn.driver import HERE, HOLD, Yarn
-from ytf.backends.local.home import Home
-from ytf.backends.yarn.home import JobHome, YarnHome
-from ytf.backends.yarn.submit.submitter import Submitter
-from ytf.cli.sweeping import report_of
+from ytf.backends.local.directories import JobDirectories
+from ytf.backends.yarn.hdfs_layout import JobHome, Submitter, YarnHome
+from ytf.cli.gc import cluster_gc_report
 from ytf.hadoop.conf import Configuration
-from ytf.specs.names import JobId
+from ytf.specs.ids import JobId
 from ytf.testing.waiting import eventually
 
 
@@ -79,8 +78,27 @@ def test_commands_collect_on_the_way_without_waiting(yarn: Yarn, gate: str) -> N
     assert job in told.read_text()
 
 
+def test_an_ended_job_is_removed_by_its_owner_only(yarn: Yarn, gate: str) -> None:
+    job = yarn.submit("worker:1", gate + HERE + HOLD)
+    yarn.wait_running(["worker:0"])
+    refused = yarn.run("ytf", "rm", job, code=1).stderr
+    assert f"job {job} has not ended" in refused
+    assert f"ytf kill {job}" in refused
+    yarn.open_gate()
+    yarn.wait(job, "SUCCEEDED")
+    yarn.nothing_is_left(job)
+    bob = yarn.as_user("bob")
+    forbidden = bob.run("ytf", "rm", job, code=1).stderr
+    assert "Traceback" not in forbidden
+    history = f"{yarn.root}/history"
+    assert job in [each.name for each in yarn.files.list(history)]
+    assert f"removed the record of job {job}" in yarn.run("ytf", "rm", job).stderr
+    assert job not in [each.name for each in yarn.files.list(history)]
+    assert yarn.status(job)["state"] == "SUCCEEDED", "YARN still knows it"
+
+
 def _report(yarn: Yarn) -> Path:
-    return report_of(Home(yarn.home), yarn.cluster.conf_dir)
+    return cluster_gc_report(JobDirectories(yarn.home), yarn.cluster.conf_dir)
 
 
 def _wait_for_sweep(yarn: Yarn) -> None:
@@ -103,7 +121,7 @@ def _staged(yarn: Yarn, number: int, submitter: Submitter, days: float = 0.0) ->
         JobId(f"application_1700000000000_{number}")
     )
     home.files.mkdir(home.staging)
-    submitter.declare(home)
+    home.write_submitter(submitter)
     yarn.age(home.staging, days)
     return home
 

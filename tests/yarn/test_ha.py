@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.yarn.driver import HERE, HOLD, Yarn
-from ytf.testing.hadoop import Cluster
+from ytf.minicluster import MiniCluster
 from ytf.testing.waiting import eventually
 
 READ = (
@@ -19,7 +20,7 @@ READ = (
 
 
 @pytest.fixture
-def yarn(hadoop_pair: Cluster, yarn_home: Path, tmp_path: Path) -> Yarn:
+def yarn(hadoop_pair: MiniCluster, yarn_home: Path, tmp_path: Path) -> Yarn:
     """The commands, on the cluster with two of each."""
     (tmp_path / "gate").mkdir()
     return Yarn(hadoop_pair, yarn_home, tmp_path)
@@ -37,7 +38,7 @@ def test_a_job_and_its_clients_outlive_the_resourcemanager(yarn: Yarn, gate: str
     yarn.open_gate()
     yarn.wait(job, "SUCCEEDED")
     assert yarn.wait_running(["worker:0", "worker:1"]) == programs
-    assert "master attempt 2" not in yarn.run("ytf", "events", job).stdout
+    assert "Master attempt 2" not in yarn.run("ytf", "events", job).stdout
     assert "worker:1 | survived" in yarn.run("ytf", "logs", job).stdout.splitlines()
     yarn.nothing_is_left(job)
     yarn.cluster.restart(active)
@@ -63,21 +64,25 @@ def test_a_job_outlives_the_namenode(yarn: Yarn, gate: str) -> None:
     yarn.cluster.kill(dead)
     # Its end is for the journal, which has to wait.
     (yarn.work / "gate" / "first").touch()
-    eventually(lambda: not Path(f"/proc/{programs['worker:0']}").exists(), 10, "worker:0 to end")
-    # A command that comes meanwhile waits for the one that will be active.
-    with yarn.started("ytf", "status", job) as asking:
+    eventually(lambda: not Path(f"/proc/{programs['worker:0']}").exists(), 60, "worker:0 to end")
+    # A command that comes meanwhile waits for the one that will be active, if it needs HDFS:
+    # this one does not know the job's secret.
+    elsewhere = replace(yarn, home=yarn.work / "elsewhere")
+    with elsewhere.started("ytf", "status", job) as command:
         alive = yarn.cluster.fail_over_hdfs()
-        assert "RUNNING" in asking.end(0)
+        said = command.end(0)
+    assert "RUNNING" in said
+    assert "worker:1" in said
     assert alive != dead
     yarn.open_gate()
     status = yarn.wait(job, "SUCCEEDED")
     assert [task["attempt"] for task in status["tasks"]] == [1, 1]
     assert yarn.wait_running(["worker:0", "worker:1"]) == programs
-    assert "master attempt 2" not in yarn.run("ytf", "events", job).stdout
-    said = [f"worker:1 | {line}" for line in (
+    assert "Master attempt 2" not in yarn.run("ytf", "events", job).stdout
+    lines = [f"worker:1 | {line}" for line in (
         "by -i", "", "script", "by --files", "hdfs://ytf/ha/in put to hdfs://ytf/ha/out",
     )]  # fmt: skip
-    assert yarn.run("ytf", "logs", job, "worker:1").stdout.splitlines() == said
+    assert yarn.run("ytf", "logs", job, "worker:1").stdout.splitlines() == lines
     yarn.nothing_is_left(job)
 
     # The first of the configuration's two is dead, or the last: both are tried.

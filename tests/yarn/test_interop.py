@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from tests.yarn.driver import HERE, HOLD, Yarn
-from ytf.testing.waiting import eventually
 
 _CLI = "org.apache.hadoop.yarn.client.cli"
 FIRST_ENDS = '[ "$DTF_TASK_INDEX" != 0 ] || exit 0; '
@@ -16,7 +15,7 @@ def test_hadoops_own_commands_follow_move_and_kill_a_job(yarn: Yarn, gate: str) 
     job = yarn.submit("worker:2", gate + 'echo "I am $YTF_TASK"; ' + HERE + FIRST_ENDS + HOLD)
     yarn.wait_running(["worker:0", "worker:1"])
     # Both programs have run, which is one half, and one of two has ended.
-    eventually(lambda: _rest(yarn, job)["progress"] == 75.0, 20, lambda: str(_rest(yarn, job)))
+    yarn.wait_until_yarn_knows(job, progress=75.0)
 
     listed = _java(yarn, "ApplicationCLI", "application", "-list", "-appTypes", "YTF")
     line = next(line.split("\t") for line in listed.splitlines() if job in line)
@@ -47,9 +46,9 @@ def test_hadoops_own_commands_follow_move_and_kill_a_job(yarn: Yarn, gate: str) 
     assert [task["state"] for task in status["tasks"]] == ["SUCCEEDED", "LOST"]
     yarn.nothing_is_left(job)
     assert "worker:1 | I am worker:1" in yarn.run("ytf", "logs", job).stdout.splitlines()
-    gathered = _java(yarn, "LogsCLI", "-applicationId", job)
-    assert "LogType:worker-1.1.stdout" in gathered
-    assert "I am worker:1" in gathered.splitlines()
+    aggregated = _java(yarn, "LogsCLI", "-applicationId", job)
+    assert "LogType:worker-1.1.stdout" in aggregated
+    assert "I am worker:1" in aggregated.splitlines()
 
 
 def _java(yarn: Yarn, program: str, *arguments: str) -> str:

@@ -46,10 +46,28 @@ def test_a_job_from_submission_to_its_logs(yarn: Yarn) -> None:
 
     spec = yarn.run("ytf", "spec", job).stdout
     assert f"{worker['host']}:{worker['port']}" in spec
-    assert "JobFinished" in yarn.run("ytf", "events", job).stdout
+    assert "job-finished" in yarn.run("ytf", "events", job).stdout
     assert job in yarn.run("ytf", "list", "--backend", "yarn").stdout
     application = yarn.cluster.rm_rest(f"/apps/{job}")["app"]
     assert (application["applicationType"], application["finalStatus"]) == ("YTF", "SUCCEEDED")
+
+
+def test_a_job_is_named_by_a_part_of_its_id_its_name_or_as_the_last(yarn: Yarn, gate: str) -> None:
+    program = 'echo "attempt $YTF_ATTEMPT"; [ "$YTF_ATTEMPT" = 1 ] && exit 1; ' + HERE + HOLD
+    job = yarn.submit("worker:1", gate + program, "-n", "twice", "--on_failure", "restart-task")
+    yarn.wait_running(["worker:0"], attempt=2)
+    with_backend = ("--backend", "yarn")
+    _, cluster, number = job.split("_")
+    for text in ("@last", "twice", f"{cluster}_{number}", job[: len("application_") + 4]):
+        found = yarn.run("ytf", "status", text, "--json", *with_backend, code=None)
+        # The beginning of the id fits the jobs of other tests, too.
+        assert job in found.stdout + found.stderr
+    lines = yarn.run("ytf", "logs", "twice", "worker:0#2", *with_backend).stdout
+    assert lines == "worker:0#2 | attempt 2\n"
+    ended = yarn.run("ytf", "kill", "--wait", "@last", *with_backend).stderr
+    assert ended.splitlines()[-1] == f"ytf: job {job} has ended: KILLED"
+    yarn.nothing_is_left(job)
+    assert yarn.status(job)["state"] == "KILLED"
 
 
 def test_what_was_uploaded_once_is_not_again(yarn: Yarn) -> None:
@@ -98,7 +116,7 @@ def test_a_killed_master_is_followed_by_another(yarn: Yarn, gate: str) -> None:
     programs = yarn.wait_running(["ps:0", "worker:0", "worker:1"])
     yarn.wait(job, "RUNNING")
     yarn.kill_master(job, tasks=3)
-    eventually(lambda: "master attempt 2" in yarn.run("ytf", "events", job).stdout, 60)
+    eventually(lambda: "Master attempt 2" in yarn.run("ytf", "events", job).stdout, 60)
     seen = yarn.status(job)
     assert seen["state"] == "RUNNING", seen["diagnostics"]
     yarn.open_gate()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.yarn.driver import HERE, HOLD, SMALL, Yarn
-from ytf.packaging.store import Slot
+from ytf.packaging.layer_store import LayerFileName
 from ytf.storage.files import FileStatus, is_temporary
 
 SUBMIT = ("ytf-submit", "--backend", "yarn", *SMALL, "--wait", "-r", "worker:1")
@@ -16,7 +16,8 @@ SUBMIT = ("ytf-submit", "--backend", "yarn", *SMALL, "--wait", "-r", "worker:1")
 def test_an_upload_that_is_killed_and_two_at_once(yarn: Yarn) -> None:
     alice = yarn.as_user("alice")
     with alice.started(*SUBMIT, "true") as killed:
-        while not _uploads(alice):
+        # Both are written at once, and by the second it is known who submits.
+        while not (_uploads(alice) and _submitter_is_known(alice)):
             assert killed.process.poll() is None, killed.output.read()
         killed.process.send_signal(signal.SIGSTOP)
         assert _uploads(alice), "it was done before it could be stopped"
@@ -26,16 +27,16 @@ def test_an_upload_that_is_killed_and_two_at_once(yarn: Yarn) -> None:
         one.end(0)
         two.end(0)
     # Both may have packed a layer, and bytecode is not the same twice: then both are there.
-    stored = {each.path: Slot.of(each.name) for each in _stored(alice)}
+    stored = {each.path: LayerFileName.parse(each.name) for each in _stored(alice)}
     assert {path: yarn.files.stat(path).size for path in stored} == {
         path: slot.size for path, slot in stored.items() if slot is not None
     }
     [left] = set(alice.staged()) - jobs
-    rubbish = _uploads(alice)
-    for each in rubbish:
+    uploads = _uploads(alice)
+    for each in uploads:
         alice.age(each.path, days=1.1)
     told = alice.run("ytf", "gc", "--dryrun").stdout
-    assert [name for name in (left, *(each.name for each in rubbish)) if name not in told] == []
+    assert [name for name in (left, *(each.name for each in uploads)) if name not in told] == []
     assert alice.run("ytf", "gc").stdout == told
     assert _uploads(alice) == []
     assert alice.staged() == []
@@ -91,6 +92,24 @@ def test_a_node_that_cannot_fetch_a_layer_and_a_store_open_to_all(yarn: Yarn) ->
     assert list(directory.glob(f"**/local*/filecache/*/{biggest.name}"))
 
 
+def test_a_home_that_others_can_replace_is_not_used(yarn: Yarn) -> None:
+    frank = yarn.as_user("frank")
+    yarn.files.chmod("/user/frank", 0o777)
+    told = frank.run(*SUBMIT, "true", code=2).stderr
+    assert "/user/frank can be written by others: its mode is 777" in told
+    assert "hint: let its owner, frank, close it: hdfs dfs -chmod go-w /user/frank\n" in told
+    assert frank.staged() == []
+    yarn.files.chmod("/user/frank", 0o755)
+    yarn.give("/user/frank", "eve")
+    # He must be able to write there, or HDFS refuses it before ytf does.
+    yarn.files.mkdir("/user/frank/.ytf/jobs", 0o700)
+    for place in ("/user/frank/.ytf", "/user/frank/.ytf/jobs"):
+        yarn.give(place, "frank")
+    assert "/user/frank belongs to eve" in frank.run(*SUBMIT, "true", code=2).stderr
+    yarn.give("/user/frank", "frank")
+    frank.run(*SUBMIT, "true")
+
+
 @contextmanager
 def _nodes_stopped(yarn: Yarn) -> Iterator[None]:
     names = [name for name in yarn.cluster.daemons if name.startswith("nm")]
@@ -105,12 +124,17 @@ def _nodes_stopped(yarn: Yarn) -> Iterator[None]:
 
 def _stored(yarn: Yarn) -> list[FileStatus]:
     """The layers of a user, by path."""
-    return [each for each in _in_store(yarn) if Slot.of(each.name) is not None]
+    return [each for each in _in_store(yarn) if LayerFileName.parse(each.name) is not None]
 
 
 def _uploads(yarn: Yarn) -> list[FileStatus]:
     """Files that are being written to a user's store, or were."""
     return [each for each in _in_store(yarn) if is_temporary(each.name)]
+
+
+def _submitter_is_known(yarn: Yarn) -> bool:
+    jobs = [yarn.files.list(f"{yarn.root}/jobs/{job}") for job in yarn.staged()]
+    return any(each.name == "submitter.json" for files in jobs for each in files)
 
 
 def _in_store(yarn: Yarn) -> list[FileStatus]:

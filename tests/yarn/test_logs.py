@@ -49,7 +49,7 @@ def test_live_lines_need_no_node_and_what_is_missing_is_named(yarn: Yarn, gate: 
     job = yarn.submit("worker:2", program)
     running = yarn.wait_running(["worker:0", "worker:1"])
     nodes = [yarn.cluster.pid(name) for name in ("nm1", "nm2")]
-    # The program's parent is its keeper, and the keeper's the starter.
+    # The program's parent is its reaper, and the reaper's the starter.
     starter = parent(parent(running["worker:1"]))
     with yarn.started("ytf", "logs", "-f", job) as logs:
         found = read_until(logs, "worker:0 | begun", "worker:1 | begun")

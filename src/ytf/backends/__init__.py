@@ -1,37 +1,69 @@
-"""Who gives jobs their containers. ``api`` holds the ports, one package each the adapters."""
+"""Finds the backend for a name or a job id. ``api`` has the ports, each subpackage an adapter."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ytf.backends.api import JobBackend
+    from ytf.backends.api import JobBackend, JobHandle
 
-__all__ = ["NAMES", "backend"]
+__all__ = ["BACKEND_NAMES", "backend_of_id", "get_backend", "open_job"]
 
-NAMES = ("local", "yarn")
+# The node of the local backend imports this package and must stay small. So the
+# functions here import what they need themselves.
+
+BACKEND_NAMES = ("local", "yarn")
+
+_NAME_BY_ID_PREFIX = {"local_": "local", "application_": "yarn"}
 
 
-def backend(name: str) -> JobBackend:
-    """The backend of that name; its code is loaded only now.
+def get_backend(name: str) -> JobBackend:
+    """Load and return the backend of that name.
 
-    Raises ``SettingsError`` for a name nobody has, with the nearest one as a
-    hint, and where the surroundings lack what a backend needs.
+    Raises ``SettingsError`` for an unknown name, with the nearest one as a
+    hint, and if the machine lacks what the backend needs.
     """
-    # The local backend's node imports this package and must stay small: all else is lazy.
     if name == "local":
-        from ytf.backends.local.jobs import LocalJobs
+        from ytf.backends.local.backend import LocalJobBackend
 
-        return LocalJobs()
+        return LocalJobBackend()
 
     if name == "yarn":
-        from ytf.backends.yarn.jobs import YarnJobs
+        from ytf.backends.yarn.backend import YarnJobBackend
 
-        return YarnJobs()
+        return YarnJobBackend()
 
-    from ytf.errors import SettingsError
-    from ytf.specs.wording import did_you_mean
+    from ytf.errors import SettingsError, did_you_mean
 
     raise SettingsError(
         f"there is no backend {name!r}",
-        hint=did_you_mean(name, NAMES, otherwise=f"use one of: {', '.join(NAMES)}"),
+        hint=did_you_mean(name, BACKEND_NAMES, otherwise=f"use one of: {', '.join(BACKEND_NAMES)}"),
     )
+
+
+def backend_of_id(text: str) -> str | None:
+    """The backend whose job ids begin like this text; None if it is no job id."""
+    found = (name for prefix, name in _NAME_BY_ID_PREFIX.items() if text.startswith(prefix))
+    return next(found, None)
+
+
+def open_job(text: str) -> JobHandle:
+    """Find a job by its id; the prefix of the id names the backend.
+
+    Raises ``NotFoundError`` if there is no such job or the text is no job id.
+    """
+    from ytf.errors import NotFoundError, SettingsError
+    from ytf.specs.ids import JobId
+
+    name = backend_of_id(text)
+    if name is None:
+        raise NotFoundError(
+            f"{text!r} is not a job id",
+            hint="ids look like local_… or application_…; `ytf list` shows yours",
+        )
+    try:
+        backend = get_backend(name)
+    except SettingsError as error:
+        raise SettingsError(
+            f"{text} is a job of the backend {name}: {error}", hint=error.hint
+        ) from error
+    return backend.open(JobId(text))

@@ -1,202 +1,226 @@
-"""The ports between a job and whoever gives it containers.
+"""The ports of a backend, which the packages ``local`` and ``yarn`` implement.
 
-The master side (:class:`ContainerBackend`) maps one to one on YARN's
-ApplicationMaster and NodeManager protocols; docs/adr/0002 shows how. The
-client side (:class:`JobBackend`) is what the command line stands on.
+:class:`ContainerBackend` gives a master its containers. It maps one to one on
+YARN's ApplicationMaster and NodeManager protocols; docs/adr/0002 shows how.
+:class:`JobBackend` submits and finds jobs, for the command line and the Python
+API.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from ytf.errors import NotFoundError
+from ytf.specs.job import JobSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ytf.client.plan import Plan
-    from ytf.master.commands import CancelRequest, ReleaseContainer, RequestContainer
-    from ytf.master.events import BackendEvent
-    from ytf.specs.cluster import ClusterSpec
-    from ytf.specs.job import JobSpec
-    from ytf.specs.names import ContainerId, JobId, TaskId
-    from ytf.specs.status import JobEvent, JobRecord, JobStatus, JobSummary
+    from ytf.machine.commands import (
+        CancelRequest,
+        ContainerProfile,
+        ReleaseContainer,
+        RequestContainer,
+    )
+    from ytf.machine.events import BackendEvent, KillRequested
+    from ytf.specs.ids import ContainerId, JobId, TaskId
+    from ytf.specs.status import ClusterSpec, JobEvent, JobInfo, JobRecord, JobStatus, JobSummary
+    from ytf.storage.blobs import Blobs
+    from ytf.web.page_auth import PageAuth
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """How to start a starter in a container: what a ContainerLaunchContext needs.
+class StarterLaunch(msgspec.Struct, frozen=True, kw_only=True):
+    """How to start a starter in a container; becomes a ``ContainerLaunchContext`` on YARN.
 
-    ``env`` is added to the container's own environment, ``defaults`` only where
-    that has no variable of the name. ``starter`` becomes
-    ``YTF_STARTER`` (docs/protocols.md §3); the backend adds what only it knows:
-    ``secret_file``, ``master_file``, ``host``, ``log_dir``, ``parent``.
+    ``env`` is added to the container's own environment. ``defaults`` is added
+    for variables that are not set there. ``starter`` becomes ``YTF_STARTER``
+    (docs/protocols.md §3), after the backend has added ``secret_file``,
+    ``master_file``, ``host``, ``log_dir``, ``parent`` and ``docker``. ``docker`` is
+    how the starter runs its program in an image, ``yarn_image`` the image that YARN
+    itself makes the container from.
     """
 
     container: ContainerId
     task: TaskId
     env: dict[str, str]
     defaults: dict[str, str]
-    starter: dict[str, str | int | float | bool | None]
+    starter: dict[str, str | int | float | bool | list[str] | list[tuple[str, int]] | None]
     memory_mb: int
+    docker: dict[str, object] | None = None
+    yarn_image: str | None = None
 
 
 class ContainerBackend(Protocol):
-    """Gives one job its containers. Used by the master only, inside its event loop.
+    """Gives one job its containers. Only the master uses it, inside its event loop.
 
-    All calls but :meth:`start` and :meth:`finish` return at once; what comes
-    of them is told through :meth:`events`. All are idempotent.
+    All calls but :meth:`start` and :meth:`finish` return at once, and their
+    results come through :meth:`events`. All are idempotent.
     """
 
-    async def start(self, attempt: int, tracking_url: str) -> None:
-        """Register this master attempt, which is to be found at ``tracking_url``."""
+    async def start(
+        self, attempt: int, tracking_url: str, profiles: Sequence[ContainerProfile]
+    ) -> None:
+        """Register this master attempt, which serves ``tracking_url``.
+
+        ``profiles`` are those of earlier masters' requests, by priority from 1: what
+        the containers that still live were requested for.
+        """
         ...
 
     def events(self) -> AsyncIterator[BackendEvent]:
-        """What happens, until :meth:`finish`.
+        """Yield the events of the backend, until :meth:`finish`.
 
-        After a master's restart first the completions that nobody had
-        acknowledged, then ``ContainersRecovered``. ``BackendGone`` is the last.
+        After a restart of the master, the first events are ``ContainersRecovered``
+        and the completions that were not acknowledged. They are there when
+        :meth:`start` has returned. No event follows ``BackendGone``.
         """
         ...
 
     def acknowledge(self, container: ContainerId) -> None:
-        """The completion of a container is in the journal and need not be told again."""
+        """Confirm that the completion of a container is in the journal: do not repeat it."""
         ...
 
     def request(self, command: RequestContainer) -> None:
-        """Ask for one container."""
+        """Request one container."""
         ...
 
     def cancel(self, command: CancelRequest) -> None:
-        """Take a request back."""
+        """Cancel a request."""
         ...
 
-    def launch(self, launch: Launch) -> None:
-        """Start the starter; failure comes back as ``LaunchFailed``."""
+    def launch(self, launch: StarterLaunch) -> None:
+        """Start the starter; the event for a failure is ``LaunchFailed``."""
         ...
 
     def release(self, command: ReleaseContainer) -> None:
-        """Kill and give back a container; comes back as ``ContainerCompleted(RELEASED)``."""
+        """Kill a container and give it back; the event is ``ContainerCompleted(RELEASED)``."""
         ...
 
     def log_url(self, task: TaskId, attempt: int, container: ContainerId) -> str | None:
-        """Where a person can read what an attempt wrote."""
+        """Return the URL of an attempt's logs, for a browser."""
         ...
 
     def progress(self, share: float) -> None:
-        """How far the job is, from 0 to 1, for who looks at it through the backend."""
+        """Report the progress of the job, from 0 to 1, to the backend's own user interface."""
         ...
 
     def supply(self) -> str:
-        """One sentence on what the cluster or queue has to give now, for diagnostics."""
+        """Describe in one sentence what the cluster or queue can grant now, for diagnostics."""
         ...
 
-    async def finish(self, record: JobRecord) -> None:
-        """The job is over: keep its record, and let go. Nothing may be asked after it."""
+    async def finish(self, record: JobRecord, *, keep_staging: bool = False) -> bool:
+        """End the job: store its record, and unregister. No other call may follow.
+
+        ``keep_staging``: the registry could not be emptied. Where a later gc finds such jobs by
+        their staging directories, this one's stays. Returns whether the record is
+        stored: then the journal is not needed any more.
+        """
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MasterContext:
+    """What one master attempt needs to run its job; each backend builds it in its own way."""
+
+    spec: JobSpec
+    info: JobInfo
+    secret: bytes = field(repr=False)
+    attempt: int
+    journal: Blobs
+    journal_timeout_s: float
+    """How long the journal retries a write that the file system refuses."""
+    host: str
+    """The host name with which starters and clients reach the master."""
+    peer: tuple[str, int]
+    """Host and port of one that has to reach it: the master listens on its address towards it
+    where the host's name does not tell one.
+    """
+    backend: ContainerBackend
+    page_auth: PageAuth
+    """Who may read the job's page."""
+    kill_requested: KillRequested | None = None
+    """A kill request that no earlier master received."""
+
+
+class Upload(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or directory that is shipped with the job."""
+
+    source: str
+    """Absolute path on the submitter's machine, or a URL in HDFS."""
+    name: str
+    """Its name in each task's working directory."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A submission that is ready to be sent; ``--dryrun`` prints it.
+
+    ``spec`` is resolved: TensorBoard is a group with a command, paths are
+    absolute, defaults are filled in, and ``script`` is the value of
+    ``DTF_TASK_SCRIPT``. ``notes`` are for the user to read.
+    """
+
+    spec: JobSpec
+    backend: str
+    user: str
+    uploads: tuple[Upload, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class MasterAddress(msgspec.Struct, frozen=True):
-    """Where a master listens, ``http://host:port``, and which attempt it is."""
+    """The URL of a master, ``http://host:port``, and its attempt."""
 
     url: str
     attempt: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Access:
-    """What a program outside of the job's containers needs to take part in it."""
+class JobCredentials:
+    """What a program outside of the job's containers needs to join the job."""
 
     job: JobId
     spec: JobSpec
+    user: str
+    """Who joins it, by the backend's name for them."""
     secret: bytes = field(repr=False)
     find_master: Callable[[], MasterAddress | None]
-    """The master now; None while there is none. Raises ``NotFoundError`` once the job is over,
-    and may be called from any thread."""
+    """Returns the current master; None while there is none. Raises ``NotFoundError`` once the
+    job is over. May be called from any thread."""
     folder: Path | None
-    """A directory here that goes with the job; None: what such a program needs goes among the
-    machine's temporary files."""
+    """A directory on this machine that is removed with the job. None if there is none: the
+    program then uses the machine's temporary directory."""
+    loopback_only: bool = False
+    """Whether only this machine may reach the servers of the program."""
 
 
-def over(job: JobId) -> NotFoundError:
-    """The error for whoever wants to take part in a job that has ended."""
+def job_ended_error(job: JobId) -> NotFoundError:
+    """Return the error for a program that wants to join a job that has ended."""
     return NotFoundError(
-        f"job {job} has ended: nobody can take part in it any more",
-        hint=f"`ytf status {job}` tells how it ended",
+        f"job {job} has ended: no program can join it any more",
+        hint=f"`ytf status {job}` shows how it ended",
     )
 
 
-KEEP_S = 7 * 24 * 3600.0
-"""How long what is recorded of a job stays after its end, unless it is set otherwise."""
+RECORD_RETENTION_S = 7 * 24 * 3600.0
+"""How long the record and logs of a job stay after its end, by default."""
 
 
-class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that nobody needed any more: what it was, where, and how many bytes."""
+class RemovedItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that gc removed: what it was, where, and its size in bytes."""
 
     what: str
     where: str
     size: int = 0
 
 
-Rubbish = list[Removed]
-
-
-Tell = Callable[[str], None]
-
-
-def silent(text: str) -> None:
-    """For callers who want to hear nothing."""
-
-
-class JobHandle(Protocol):
-    """One job, running or ended, as its owner sees it."""
-
-    job: JobId
-
-    def status(self) -> JobStatus:
-        """How the job and its tasks are now; the same answer after the end."""
-        ...
-
-    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
-        """The next status that differs from ``known``, or the same one after ``timeout_s``.
-
-        Where the job is over, returns when nothing of it is left but its record and logs.
-        """
-        ...
-
-    def cluster_spec(self) -> ClusterSpec | None:
-        """Who is where, once everyone is known."""
-        ...
-
-    def events(self) -> list[JobEvent]:
-        """The job's story so far."""
-        ...
-
-    def kill(self, reason: str) -> None:
-        """Ask for the end; returns when the job has taken it in. Idempotent."""
-        ...
-
-    def logs(self, tasks: list[TaskId], *, follow: bool, tell: Tell = silent) -> Iterator[LogLine]:
-        """Lines of the tasks' stdout and stderr, in the order they are found.
-
-        ``tell`` hears what cannot be read, and why, sentence by sentence.
-        """
-        ...
-
-    def access(self) -> Access:
-        """The way into the running job, for its owner.
-
-        ``NotFoundError`` once it is over, ``RefusedError`` for anybody else.
-        """
-        ...
+RemovedItems = list[RemovedItem]
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One line a task wrote. ``text`` has no line ending."""
+    """One line of a task's output. ``text`` has no line ending."""
 
     task: TaskId
     attempt: int
@@ -204,48 +228,120 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
 
-Hold = Callable[[], None]
+Notify = Callable[[str], None]
+"""Gets sentences about the progress of a call, for the user to read."""
 
 
-def unheld() -> None:
-    """For callers to whom one moment is as good as another to be interrupted."""
+def ignore_notice(text: str) -> None:
+    """Do nothing: the ``Notify`` of callers that show no progress."""
+
+
+OnCommit = Callable[[], None]
+"""Is called once, when a submission can no longer be undone without waiting."""
+
+
+def no_commit_hook() -> None:
+    """Do nothing: the ``OnCommit`` of callers that are not interrupted."""
+
+
+class JobHandle(Protocol):
+    """One job, running or ended, for its owner."""
+
+    job: JobId
+
+    def status(self) -> JobStatus:
+        """Return the status of the job and its tasks, also after the end."""
+        ...
+
+    def why_waiting(self) -> str:
+        """Return why a job that was submitted has not started yet; empty if nothing is wrong."""
+        ...
+
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        """Return the next status that differs from ``known``, or ``known`` after ``timeout_s``.
+
+        A final status is returned when all but the job's record and logs is removed.
+        """
+        ...
+
+    def cluster_spec(self) -> ClusterSpec | None:
+        """Return the cluster spec, once the addresses of all tasks are known."""
+        ...
+
+    def events(self) -> list[JobEvent]:
+        """Return the events of the job so far."""
+        ...
+
+    def kill(self, reason: str) -> None:
+        """Kill the job; returns when the job has accepted the request. Idempotent."""
+        ...
+
+    def remove(self) -> RemovedItem:
+        """Remove what is kept of a job that has ended: its record and, where they are ours, logs.
+
+        Raises ``RefusedError`` if the job has not ended. Needs no room on a disk.
+        """
+        ...
+
+    def logs(
+        self, tasks: list[TaskId], *, follow: bool, notify: Notify = ignore_notice
+    ) -> Iterator[LogLine]:
+        """Yield lines of the tasks' stdout and stderr, in the order they are found.
+
+        ``notify`` gets sentences about what cannot be read, and why.
+        """
+        ...
+
+    def credentials(self) -> JobCredentials:
+        """Return what a program of the owner needs to join the running job.
+
+        Raises ``NotFoundError`` once the job is over, ``RefusedError`` for other users.
+        """
+        ...
 
 
 class JobBackend(Protocol):
-    """Where jobs are submitted to and found again."""
+    """Submits jobs, and finds, lists and removes them."""
 
     name: str
 
     def user(self) -> str:
-        """As whom jobs are submitted; raises ``SettingsError`` where nobody can tell."""
+        """Return the user who submits jobs; raises ``SettingsError`` if the name is unknown."""
         ...
 
-    def submit(self, plan: Plan, tell: Tell = silent, hold: Hold = unheld) -> JobHandle:
-        """Stage and start a job; returns once it is accepted and goes on without us.
+    def submit(
+        self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
+    ) -> JobHandle:
+        """Stage and start a job; returns once it is accepted and runs without this process.
 
-        ``tell`` hears what takes long, sentence by sentence, from any thread.
-        Whatever stops it half-way (an error, Ctrl-C) leaves nothing of the job.
-        ``hold`` is called when the job is staged and about to be handed over:
-        whoever interrupts from then on had better wait for the handle.
+        ``notify`` gets sentences about what takes long, from any thread. An
+        error or Ctrl-C on the way leaves nothing of the job. ``on_commit`` is
+        called when the job is staged and about to be handed over: an interrupt
+        after that should wait for the handle.
         """
         ...
 
     def open(self, job: JobId) -> JobHandle:
-        """Find a job again, or raise ``NotFoundError``."""
+        """Find a job, or raise ``NotFoundError``."""
         ...
 
-    def collect(
-        self, *, keep_s: float, dryrun: bool = False, verify: bool = False, tell: Tell = silent
-    ) -> Rubbish:
-        """Remove what nobody needs any more, without a race against jobs that run or begin.
+    def gc(
+        self,
+        *,
+        keep_s: float,
+        dryrun: bool = False,
+        verify: bool = False,
+        notify: Notify = ignore_notice,
+    ) -> RemovedItems:
+        """Remove what ended and dead jobs left. Safe while jobs run or start.
 
-        Records stay for ``keep_s`` after a job's end. ``dryrun``: nothing is
-        removed, only told. ``verify``: layers that are stored are read, and
-        damaged ones replaced at the next submission that needs them. ``tell``
-        hears of what could not be judged, and stays.
+        Records stay for ``keep_s`` after a job's end. With ``dryrun``, nothing
+        is removed. With ``verify``, stored layers are read, and the next
+        submission that needs a damaged one replaces it. ``notify`` gets a
+        sentence for each thing that could not be examined and therefore stays.
         """
         ...
 
     def list(self) -> list[JobSummary]:
-        """All jobs this backend still knows, newest first."""
+        """Return all jobs this backend knows, newest first."""
         ...

@@ -1,6 +1,6 @@
-"""``ytf cluster``: a real Hadoop on this machine, to try ytf without a cluster.
+"""``ytf cluster``: runs a real Hadoop on this machine, to try ytf without a cluster.
 
-Imported for every ``ytf --help``: what is heavy is imported by the commands.
+``ytf --help`` imports this module: what a command needs is imported when it runs.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from ytf.cli.output import say
 from ytf.cli.parser import Parser, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ytf.testing.hadoop import Cluster, ClusterOptions
+    from ytf.minicluster import ClusterOptions, MiniCluster
 
 DEFAULT = "default"
 
@@ -25,8 +26,8 @@ Needs Java 17 and, the first time, Maven and the network.
 """
 
 _EPILOG = """\
-$YTF_HOME/clusters/<name> has everything of a cluster, YTF_HADOOP_CACHE names where the
-jars are kept ($YTF_HOME/hadoop by default). A shell that shall use it:
+All files of a cluster are in $YTF_HOME/clusters/<name>. The jars are in the directory
+that YTF_HADOOP_CACHE names ($YTF_HOME/hadoop by default). To use a cluster in a shell:
 
   eval "$(ytf cluster env)"
 """
@@ -34,7 +35,7 @@ jars are kept ($YTF_HOME/hadoop by default). A shell that shall use it:
 
 def add_arguments(cluster: Parser) -> None:
     """The commands below ``ytf cluster`` and their options."""
-    cluster.description, cluster.epilog = _DESCRIPTION, _EPILOG
+    cluster.description, cluster.make_epilog = _DESCRIPTION, lambda: _EPILOG
     commands = cluster.add_subparsers(title="commands", dest="cluster_command", metavar="<command>")
 
     def command(name: str, text: str) -> Parser:
@@ -49,10 +50,10 @@ def add_arguments(cluster: Parser) -> None:
     _add_options(command("up", "start a cluster, and wait until it is ready"))
     down = command("down", "stop a cluster and remove it")
     down.add_argument("--keep", action="store_true", help="keep its data for the next up")
-    status = command("status", "the daemons; exit code 1 if one is dead")
+    status = command("status", "show the daemons; exit code 1 if one is dead")
     status.add_argument("--json", action="store_true", help="as JSON")
     command("env", "print the variables by which ytf and Hadoop's own commands find it")
-    command("failover", "make the NameNode that stands by the active one")
+    command("failover", "make the standby NameNode the active one")
     for name, text in (
         ("kill", "end one daemon with SIGKILL, to see what happens"),
         ("restart", "start one daemon again, and wait until it serves"),
@@ -64,9 +65,9 @@ def _add_options(up: Parser) -> None:
     add = up.add_argument
     add("--hadoop", metavar="<version>", help="3.3.6, 3.4.3 (default) or 3.5.0")
     add("--nodes", type=int, metavar="<n>", help="how many NodeManagers (default 2)")
-    add("--memory", type=int, metavar="<MB>", help="what each node offers (default 32768)")
-    add("--vcores", type=int, metavar="<n>", help="what each node offers (default 32)")
-    add("--gpus", type=int, metavar="<n>", help="what each node offers: counted, not real")
+    add("--memory", type=int, metavar="<MB>", help="memory of each node (default 32768)")
+    add("--vcores", type=int, metavar="<n>", help="vcores of each node (default 32)")
+    add("--gpus", type=int, metavar="<n>", help="GPUs of each node: counted, not real")
     add("--queues", metavar="<q:%,...>", help="e.g. default:60,ml:40")
     add("--preemption", action="store_true", help="let queues take their share back by force")
     add("--labels", metavar="<label=node,...>", help="e.g. gpu=nm2")
@@ -88,13 +89,13 @@ def _add_options(up: Parser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Do what the command line says."""
+    """Run one command of ``ytf cluster``; returns the exit code."""
     if args.cluster_command is None:
         raise UsageError("which command?", hint="see ytf cluster --help")
-    from ytf.home import home
-    from ytf.testing.hadoop.options import check_name
+    from ytf.home import home_directory
+    from ytf.minicluster.options import check_name
 
-    directory = home() / "clusters" / check_name(args.name)
+    directory = home_directory("clusters") / check_name(args.name)
     if args.cluster_command == "up":
         return _up(directory, args)
     if args.cluster_command == "down":
@@ -117,15 +118,15 @@ def run(args: Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"ytf: {text}", file=sys.stderr, flush=True)
+    say(f"ytf: {text}")
 
 
-def _open(directory: Path) -> Cluster:
+def _open(directory: Path) -> MiniCluster:
     from ytf.errors import NotFoundError
-    from ytf.testing.hadoop import Cluster
+    from ytf.minicluster import MiniCluster
 
     try:
-        return Cluster.open(directory, progress=_say)
+        return MiniCluster.open(directory, on_progress=_say)
     except NotFoundError:
         others = sorted(record.parent.name for record in directory.parent.glob("*/cluster.json"))
         raise NotFoundError(
@@ -137,13 +138,8 @@ def _open(directory: Path) -> Cluster:
 
 
 def options_of(args: Namespace) -> ClusterOptions:
-    """What ``up`` was asked for; raises ``SpecError`` for what makes no sense."""
-    from ytf.testing.hadoop.options import (
-        ClusterOptions,
-        parse_labels,
-        parse_property,
-        parse_queues,
-    )
+    """The options of ``up``; raises ``SpecError`` for values that make no sense."""
+    from ytf.minicluster.options import ClusterOptions, parse_labels, parse_property, parse_queues
 
     given = {
         "version": args.hadoop,
@@ -168,13 +164,13 @@ def _up(directory: Path, args: Namespace) -> int:
     import time
 
     from ytf.cli.interrupts import Interrupted, Interrupts
-    from ytf.testing.hadoop import Cluster
+    from ytf.minicluster import MiniCluster
 
     options = options_of(args)
     begun = time.monotonic()
     kept = (directory / "cluster.json").exists()
     wanted = None if kept and options == type(options)() else options
-    cluster = Cluster(directory, wanted, share_classes=args.share_classes, progress=_say)
+    cluster = MiniCluster(directory, wanted, share_classes=args.share_classes, on_progress=_say)
     try:
         with Interrupts():
             cluster.start()
@@ -205,7 +201,7 @@ def _status(directory: Path, *, json: bool) -> int:
     if json:
         import msgspec
 
-        told = {
+        document = {
             "name": directory.name,
             "hadoop": cluster.options.version,
             "directory": str(directory),
@@ -213,7 +209,7 @@ def _status(directory: Path, *, json: bool) -> int:
             "hdfs": cluster.hdfs_url,
             "daemons": daemons,
         }
-        tables.print_json(msgspec.json.encode(told))
+        tables.print_json(msgspec.json.encode(document))
     else:
         rows = [
             (

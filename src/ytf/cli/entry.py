@@ -1,6 +1,7 @@
-"""Where the two commands begin and end: Ctrl-C is quiet also while Python is still loading.
+"""The entry points of ``ytf`` and ``ytf-submit``.
 
-Imports as little as it can, since what is imported before :func:`_run` is not covered.
+Ctrl-C prints no traceback, even while modules are still being imported. This module
+imports little, because imports before :func:`_run` are not covered.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _INTERRUPTED = 130
 
 
 def ytf() -> int:
-    """The entry point of ``ytf``; its exit code."""
+    """The entry point of ``ytf``; returns the exit code."""
 
     def load() -> Callable[[], int]:
         from ytf.cli.main import main
@@ -28,10 +29,10 @@ def ytf() -> int:
 
 
 def ytf_submit() -> int:
-    """The entry point of ``ytf-submit``; its exit code."""
+    """The entry point of ``ytf-submit``; returns the exit code."""
 
     def load() -> Callable[[], int]:
-        from ytf.cli.submit import main
+        from ytf.cli.submit.command import main
 
         return main
 
@@ -39,17 +40,14 @@ def ytf_submit() -> int:
 
 
 def _run(load: Callable[[], Callable[[], int]]) -> int:
-    """Before and after the command itself there is nothing to undo: leave at once."""
+    """Run a command. Ctrl-C before and after it ends the process at once."""
     ours = signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
-    from ytf.lightness import without_typing_extensions
-
-    without_typing_extensions()
     main = load()
     leave = signal.signal(signal.SIGINT, ours)
     code = main()
     signal.signal(signal.SIGINT, leave)
     if "hdfs_native" in sys.modules:
-        # Its threads may be on their way out of Python still, and an interpreter
-        # that takes itself apart meanwhile aborts. All output is written.
+        # Threads of hdfs-native may still be leaving Python code, and an interpreter
+        # that shuts down meanwhile aborts. All output is written.
         os._exit(code)
     return code

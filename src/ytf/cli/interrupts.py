@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as exceptions that arrive where we can act on them."""
+"""Turns Ctrl-C, SIGTERM and SIGHUP into exceptions that can be held back for a while."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(BaseException):
-    """Somebody wants us to stop. Not an ``Exception``: nobody may swallow it by accident."""
+    """The command shall stop. Not an ``Exception``, so that no handler swallows it by accident."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -23,17 +23,17 @@ class Interrupted(BaseException):
 class Interrupts:
     """While entered, SIGINT and SIGTERM raise :class:`Interrupted` in the main thread.
 
-    With ``hangup`` the end of the terminal does, too, unless it is ignored (nohup).
-    Inside :meth:`holding` the first one can be made to wait for the end of the
-    block, so that a job that is just being accepted is known before it is
-    killed; a second one is raised at once.
+    With ``hangup`` SIGHUP does too, unless it is ignored (nohup). Inside
+    :meth:`holding` the first signal can be held back until the end of the block,
+    so that the id of a job that is just being accepted is known before the job is
+    killed. A second signal is raised at once.
     """
 
     def __init__(self, *, hangup: bool = False) -> None:
         ends = hangup and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
         self._signals = (*_SIGNALS, signal.SIGHUP) if ends else _SIGNALS
         self._old: dict[int, Any] = {}
-        self._remark: str | None = None
+        self._message: str | None = None
         self._pending: int | None = None
 
     def __enter__(self) -> None:
@@ -49,28 +49,28 @@ class Interrupts:
             signal.signal(number, old)
 
     def _arrive(self, number: int, frame: FrameType | None) -> None:
-        if self._remark is not None and self._pending is None:
+        if self._message is not None and self._pending is None:
             self._pending = number
-            # Not print: it may be in the midst of one that we are called.
+            # Not print(): the signal may have interrupted another print().
             with suppress(OSError):
-                os.write(2, f"{self._remark}\n".encode())
+                os.write(2, f"{self._message}\n".encode())
             return
         raise Interrupted(number)
 
     @contextmanager
-    def holding(self, remark: str) -> Iterator[Callable[[], None]]:
-        """Gives what is to be called once the rest of the block had better be finished.
+    def holding(self, message: str) -> Iterator[Callable[[], None]]:
+        """Yields a function; once it is called, a signal is held back until the block ends.
 
-        Who interrupts from then on reads the remark, and is heard when the block ends.
+        A signal that is held back prints ``message``.
         """
 
         def hold() -> None:
-            self._remark = remark
+            self._message = message
 
         try:
             yield hold
         finally:
-            self._remark = None
+            self._message = None
             pending, self._pending = self._pending, None
         if pending is not None:
             raise Interrupted(pending)

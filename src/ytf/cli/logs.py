@@ -1,7 +1,7 @@
-"""``ytf logs``: what the tasks wrote, each line with its task before it.
+"""``ytf logs``: prints what the tasks wrote, each line after the name of its task.
 
 ``worker:0 | text`` is stdout, ``worker:0 ! text`` stderr; an attempt after the
-first is named too: ``worker:0#2 | text``.
+first is marked: ``worker:0#2 | text``.
 """
 
 from __future__ import annotations
@@ -13,60 +13,43 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from ytf.backends.api import JobHandle, LogLine
-from ytf.cli.streams import say
-from ytf.client import backends
-from ytf.errors import NotFoundError
-from ytf.specs.job import CLIENT
-from ytf.specs.names import TaskId, task_id
-from ytf.specs.status import JobStatus
-from ytf.specs.wording import did_you_mean
+from ytf.cli.job_arguments import open_job
+from ytf.cli.output import say
+from ytf.client.log_selection import LogSelection, select_logs
+from ytf.terminal_text import printable_output
 
 _PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
-"""ANSI colours that are readable on light and dark; red is left for stderr's mark."""
+"""ANSI colours that are readable on light and on dark; red marks stderr."""
 
 
-def logs(job: str, which: Sequence[str], *, follow: bool, tail: int | None = None) -> int:
+def logs(
+    job: str,
+    which: Sequence[str],
+    *,
+    backend: str | None = None,
+    follow: bool,
+    tail: int | None = None,
+) -> int:
     """Print the lines of all tasks, or of some groups and tasks; ``follow``: until the job ends.
 
-    ``tail`` leaves out all but so many of the last lines of each stream.
+    ``tail`` prints only so many of the last lines of each stream.
     """
-    handle = backends.open_job(job)
-    tasks = choose(handle.status(), which)
-    colour = _colours(sys.stdout)
+    handle = open_job(job, backend)
+    selection = select_logs(handle.status(), which)
+    tasks = selection.tasks
+    colour = has_colours(sys.stdout)
+    # Into a file or a pipe go the program's own bytes, whatever they are.
+    shown = printable_output if sys.stdout.isatty() else str
     places = {task: number for number, task in enumerate(tasks)}
-    lines = handle.logs(tasks, follow=follow, tell=lambda text: say(f"ytf: {text}"))
+    lines = selection.of(handle.logs(tasks, follow=follow, notify=lambda text: say(f"ytf: {text}")))
     if tail is not None:
-        lines = _last_and_later(handle, tasks, tail, lines) if follow else _last(lines, tail)
+        lines = _last_and_later(handle, selection, tail, lines) if follow else _last(lines, tail)
     for line in lines:
-        code = _PALETTE[places.get(line.task, 0) % len(_PALETTE)] if colour else None
-        sys.stdout.write(render(line, code) + "\n")
+        code = colour_of(places.get(line.task, 0)) if colour else None
+        sys.stdout.write(shown(render(line, code)) + "\n")
         if follow:
             sys.stdout.flush()
     return 0
-
-
-def choose(status: JobStatus, which: Sequence[str]) -> list[TaskId]:
-    """The tasks that each ``GROUP`` or ``GROUP:INDEX`` names; all if there is none."""
-    tasks = [task_id(t.group, t.index) for t in status.tasks if t.group != CLIENT]
-    if not which:
-        return tasks
-    chosen: set[TaskId] = set()
-    for word in which:
-        named = {task for task in tasks if word in (task, task.rpartition(":")[0])}
-        if not named:
-            raise _no_such_task(status, word, tasks)
-        chosen |= named
-    return [task for task in tasks if task in chosen]
-
-
-def _no_such_task(status: JobStatus, word: str, tasks: list[TaskId]) -> NotFoundError:
-    if word.partition(":")[0] == CLIENT:
-        return NotFoundError("the client's output went to its terminal and was not kept")
-    groups = list(dict.fromkeys(task.rpartition(":")[0] for task in tasks))
-    return NotFoundError(
-        f"job {status.id} has no task or group {word!r}",
-        hint=did_you_mean(word, [*groups, *tasks], otherwise=f"it has: {', '.join(groups)}"),
-    )
 
 
 def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:
@@ -79,14 +62,14 @@ def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:
 
 
 def _last_and_later(
-    handle: JobHandle, tasks: list[TaskId], tail: int, lines: Iterator[LogLine]
+    handle: JobHandle, selection: LogSelection, tail: int, lines: Iterator[LogLine]
 ) -> Iterator[LogLine]:
-    """The last lines of each stream as it is now, then those of ``lines`` that came later."""
+    """The last lines of each stream as it is now, then the later ones of ``lines``."""
     known: Counter[tuple[str, int, str]] = Counter()
     newest: dict[tuple[str, int, str], LogLine] = {}
 
     def noted() -> Iterator[LogLine]:
-        for line in handle.logs(tasks, follow=False):
+        for line in selection.of(handle.logs(selection.tasks, follow=False)):
             place = line.task, line.attempt, line.stream
             known[place] += 1
             newest[place] = line
@@ -99,7 +82,7 @@ def _last_and_later(
             known[place] -= 1
             if known[place] or line == newest[place]:
                 continue
-            # It had no ending yet, and now there is more of it.
+            # The line was not complete yet, and now there is more of it.
         yield line
 
 
@@ -113,5 +96,11 @@ def render(line: LogLine, colour: int | None = None) -> str:
     return f"\x1b[{colour}m{task}\x1b[0m {mark} {line.text}"
 
 
-def _colours(stream: TextIO) -> bool:
+def colour_of(place: int) -> int:
+    """The colour of the task at this place in the job."""
+    return _PALETTE[place % len(_PALETTE)]
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal whose user wants colours."""
     return stream.isatty() and "NO_COLOR" not in os.environ

@@ -1,14 +1,13 @@
-"""argparse with our manners: one clear message and a hint in place of a wall of usage."""
+"""argparse for both commands: errors are one message with a hint, not the whole usage."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from ytf.errors import YtfError
-from ytf.specs.wording import did_you_mean
+from ytf.errors import YtfError, did_you_mean
 
 
 class UsageError(YtfError):
@@ -18,7 +17,10 @@ class UsageError(YtfError):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises :class:`UsageError` where argparse would print and exit; never guesses options."""
+    """Raises :class:`UsageError` where argparse would print and exit.
+
+    An option must be written in full. ``epilog`` is called only when help is printed.
+    """
 
     def __init__(
         self,
@@ -26,16 +28,22 @@ class Parser(argparse.ArgumentParser):
         prog: str | None = None,
         usage: str | None = None,
         description: str | None = None,
-        epilog: str | None = None,
+        epilog: Callable[[], str] | None = None,
     ) -> None:
         super().__init__(
             prog=prog,
             usage=usage,
             description=description,
-            epilog=epilog,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        self.make_epilog = epilog
+
+    def format_help(self) -> str:
+        """The text of ``--help``."""
+        if self.make_epilog is not None:
+            self.epilog = self.make_epilog()
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Turn what argparse found into a :class:`UsageError`."""
@@ -53,17 +61,18 @@ class Parser(argparse.ArgumentParser):
     def words(self) -> list[str]:
         """The options and commands that may be written here."""
         options = [word for action in self._actions for word in action.option_strings]
-        return [*options, *self._commands()]
+        return [*options, *self.commands()]
 
     def at(self, words: Sequence[str]) -> Parser:
         """The parser of the innermost command that a command line names; else this one."""
-        commands = self._commands()
+        commands = self.commands()
         for number, word in enumerate(words):
             if word in commands:
                 return commands[word].at(words[number + 1 :])
         return self
 
-    def _commands(self) -> dict[str, Parser]:
+    def commands(self) -> dict[str, Parser]:
+        """The parsers of the commands below this one, by name."""
         found: dict[str, Parser] = {}
         for action in self._actions:
             if isinstance(action.choices, dict):
@@ -72,7 +81,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Once(argparse.Action):
-    """Takes one value, and refuses a second rather than forget the first."""
+    """An option that may be given once: argparse itself would forget the first value."""
 
     def __call__(
         self,
@@ -88,5 +97,5 @@ class Once(argparse.Action):
 
 
 def _sentence(message: str) -> str:
-    """argparse's message without its choices-list noise."""
+    """argparse's message without the word "argument"."""
     return re.sub(r"^argument ([^:]+): ", r"\1: ", message)

@@ -1,4 +1,4 @@
-"""Jobs from Python: submit one, find one again, wait, read, kill."""
+"""The Python API for jobs: submit a job or find one, wait for it, read it, kill it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import logging
 import math
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from ytf import backends
 from ytf.backends.api import JobBackend, JobHandle, LogLine
-from ytf.client import backends, settings
+from ytf.client import settings
 from ytf.client.follow import follow
+from ytf.client.job_lookup import find_job, select_jobs
+from ytf.client.last_job import remember_last_job
+from ytf.client.log_selection import select_logs
 from ytf.client.plan import make_plan
-from ytf.errors import JobFailedError, OutcomeUnknownError, SpecError, UnreachableError
+from ytf.errors import JobFailedError, OutcomeUnknownError, SpecError, UnreachableError, shown
 from ytf.specs import codec
-from ytf.specs.cluster import ClusterSpec
-from ytf.specs.job import CLIENT, JobSpec
-from ytf.specs.names import JobId, TaskId, task_id
-from ytf.specs.status import JobEvent, JobState, JobStatus
-from ytf.specs.wording import shown
+from ytf.specs.ids import JobId
+from ytf.specs.job import JobSpec
+from ytf.specs.status import ClusterSpec, JobEvent, JobState, JobStatus, JobSummary
 
 _log = logging.getLogger("ytf")
 
@@ -36,23 +38,24 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the job did what it should."""
+        """Whether the job ended SUCCEEDED."""
         return self.status.state is JobState.SUCCEEDED
 
     def raise_for_status(self) -> Outcome:
         """Raise ``JobFailedError`` with the diagnostics unless the job succeeded."""
         if not self.succeeded:
             status = self.status
-            said = status.diagnostics.strip()
+            diagnostics = status.diagnostics.strip()
             raise JobFailedError(
-                f"job {status.id} ended {status.state.value}" + (f": {said}" if said else ""),
+                f"job {status.id} ended {status.state.value}"
+                + (f": {diagnostics}" if diagnostics else ""),
                 hint=f"`ytf logs {status.id}` shows what the tasks wrote",
             )
         return self
 
 
 class Job:
-    """One job, running or ended. Cheap to make; every call asks anew."""
+    """One job, running or ended. Every call reads its current state."""
 
     def __init__(self, handle: JobHandle) -> None:
         self._handle = handle
@@ -62,64 +65,65 @@ class Job:
 
     @property
     def id(self) -> JobId:
-        """The job's id, by which :func:`job` finds it again."""
+        """The job's id, with which :func:`job` finds it again."""
         return self._handle.job
 
     def status(self) -> JobStatus:
-        """How the job and its tasks are now; the same answer after the end."""
+        """Return the status of the job and its tasks, also after the end."""
         return self._handle.status()
 
     def wait(self, timeout_s: float | None = None) -> Outcome:
-        """Block until the job has ended and left nothing but its record and logs.
+        """Block until the job has ended and all but its record and logs is removed.
 
-        Raises ``TimeoutError`` if it has not after ``timeout_s``; the job goes on.
-        A cluster that does not answer for some minutes is waited for; the logger
-        ``ytf`` is told, at level WARNING.
+        Raises ``TimeoutError`` if it has not ended after ``timeout_s``; the job
+        goes on. If the cluster does not answer for some minutes, this waits for
+        it, and logs a WARNING with the logger ``ytf``.
         """
-        left_s = math.inf if timeout_s is None else timeout_s
-        final = deque(follow(self._handle, tell=_log.warning, timeout_s=left_s), maxlen=1).pop()
+        limit_s = math.inf if timeout_s is None else timeout_s
+        statuses = follow(self._handle, notify=_log.warning, timeout_s=limit_s)
+        final = deque(statuses, maxlen=1).pop()
         try:
             return Outcome(self._handle.wait(final))
         except (UnreachableError, OutcomeUnknownError):
-            return Outcome(final)  # how it ended is known; what it may have left is swept later
+            return Outcome(final)  # the outcome is known; gc removes what may be left
 
     def kill(self, reason: str = "killed from Python") -> None:
-        """Ask for the job's end; returns when the job has taken it in. Idempotent."""
+        """Kill the job; returns when the job has accepted the request. Idempotent."""
         self._handle.kill(reason)
 
     def events(self) -> list[JobEvent]:
-        """The job's story so far."""
+        """Return the events of the job so far."""
         return self._handle.events()
 
     def logs(
         self, tasks: Sequence[str] | None = None, *, follow: bool = False
     ) -> Iterator[LogLine]:
-        """Lines of the given tasks (``worker:0``), of all by default.
+        """Yield log lines of groups, tasks or attempts, by default of all tasks.
 
-        ``follow``: until the job has ended.
+        They are given as ``ytf logs`` takes them: ``worker``, ``worker:0``,
+        ``worker:0#2``. With ``follow``, go on until the job has ended.
         """
-        chosen = [TaskId(task) for task in tasks] if tasks is not None else self._all_tasks()
-        return self._handle.logs(chosen, follow=follow)
+        if tasks is not None and not tasks:
+            return iter(())
+        selection = select_logs(self.status(), tasks or ())
+        return selection.of(self._handle.logs(selection.tasks, follow=follow))
 
     def cluster_spec(self) -> ClusterSpec | None:
-        """Who is where, once everyone is known."""
+        """Return the cluster spec, once the addresses of all tasks are known."""
         return self._handle.cluster_spec()
-
-    def _all_tasks(self) -> list[TaskId]:
-        return [task_id(t.group, t.index) for t in self.status().tasks if t.group != CLIENT]
 
 
 def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
     """Submit a job and return once it is accepted; it goes on without this process.
 
-    ``backend`` is a name, or a backend itself; by default the one ``ytf-submit``
-    would choose. Relative paths in the spec are relative to the working
-    directory. What takes long (packing, uploading) is logged at level INFO by
-    the logger ``ytf``. Raises ``SpecError`` or ``RefusedError`` if nothing was submitted.
+    ``backend`` is a name or a backend; by default the one ``ytf-submit`` would
+    choose. Relative paths in the spec are relative to the working directory.
+    The logger ``ytf`` logs what takes long (packing, uploading) at level INFO.
+    Raises ``SpecError`` or ``RefusedError`` if nothing was submitted.
     """
-    from ytf.packaging import environments
+    from ytf.packaging.tensorboard import find_tensorboard
 
-    spec = _strict(spec)
+    spec = _checked(spec)
     if spec.client:
         raise SpecError(
             "a client needs a terminal",
@@ -127,33 +131,64 @@ def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
             hint="submit with `ytf-submit --client`, or use the job's cluster_spec() here",
         )
     if backend is None or isinstance(backend, str):
-        chosen = settings.choose_backend(settings.load({"backend": backend}))
-        backend = backends.backend(chosen.name)
+        chosen = settings.choose_backend(settings.load({"backend": backend}, notify=_log.warning))
+        backend = backends.get_backend(chosen.name)
     plan = make_plan(
         spec,
         backend=backend.name,
         user=backend.user(),
-        tensorboard=lambda: environments.tensorboard(_log.info),
+        tensorboard=lambda: find_tensorboard(_log.info),
     )
-    return Job(backend.submit(plan, _log.info))
+    handle = backend.submit(plan, _log.info)
+    remember_last_job(backend.name, handle.job)
+    return Job(handle)
 
 
-def _strict(spec: object) -> JobSpec:
-    """The spec with all values of the types they should have; Python itself takes any."""
+def _checked(spec: object) -> JobSpec:
+    """Return the spec with the types of all values checked, which Python does not do."""
     if not isinstance(spec, JobSpec):
         raise SpecError(
             f"expected a JobSpec, got {shown(spec)}",
             hint='ytf.JobSpec(groups={"worker": ytf.TaskGroupSpec(count=2)}, command="…")',
         )
-    return codec.from_dict(msgspec.to_builtins(spec, enc_hook=_plain))
+    return codec.from_dict(msgspec.to_builtins(spec, enc_hook=_encode_path))
 
 
-def _plain(value: object) -> object:
+def _encode_path(value: object) -> object:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     raise SpecError(f"{shown(value)} cannot be a part of a job spec")
 
 
-def job(job_id: str) -> Job:
-    """Find a job again, or raise ``NotFoundError``."""
-    return Job(backends.open_job(job_id))
+def job(job_id: str, *, backend: str | None = None) -> Job:
+    """Find a job again, or raise ``NotFoundError``.
+
+    ``job_id`` is what the commands take: an id, a unique part of one, the name of
+    a job of yours, or ``@last`` for the last one that was submitted from here.
+    ``backend`` is where names and ``@last`` are looked up, by default the one
+    that ``ytf-submit`` would choose.
+    """
+    return Job(find_job(job_id, backend=backend, notify=_log.info))
+
+
+def jobs(
+    *,
+    states: Iterable[JobState] | None = None,
+    name: str | None = None,
+    user: str | None = None,
+    limit: int | None = None,
+    backend: str | None = None,
+) -> list[JobSummary]:
+    """Return the jobs that a backend knows, newest first; :func:`job` opens one by its id.
+
+    Only those in one of these states, with a name like this pattern (``*`` and
+    ``?`` are wildcards), of this user; and no more than ``limit``.
+    """
+    chosen = settings.choose_backend(settings.load({"backend": backend}))
+    found = select_jobs(
+        backends.get_backend(chosen.name).list(),
+        states=None if states is None else set(states),
+        name=name,
+        user=user,
+    )
+    return found if limit is None else found[: max(limit, 0)]

@@ -1,72 +1,61 @@
-"""What the user has settled once: ``ytf.toml``, ``YTF_*`` variables and flags.
+"""Reads settings from ``ytf.toml``, ``YTF_*`` variables and flags, and chooses the backend.
 
-Flags win over the environment, the environment over the project's file, the
-project's over the user's. Values stay as the user wrote them; whoever uses one
-parses it with the same grammar as the flag of that name.
+Flags win over the environment, the environment wins over the project's file, and the
+project's file wins over the user's. Values are kept as text; code that uses a value
+parses it like the flag of that name. ``ytf.specs.settings`` has the table of settings.
+
+A file that another user can have written is ignored (``ytf.ownership``), and so is, in a
+project's file, what only the user may decide. Each is told once.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ytf.backends import NAMES
-from ytf.backends.api import KEEP_S
-from ytf.errors import SettingsError
+from ytf.backends import BACKEND_NAMES
+from ytf.backends.api import RECORD_RETENTION_S, Notify
+from ytf.errors import SettingsError, did_you_mean
 from ytf.home import home
-from ytf.specs.wording import did_you_mean
+from ytf.ownership import UntrustedError, read_trusted
+from ytf.specs.settings import SETTINGS, variable_of
+from ytf.terminal_text import printable_line
 
 FILE = "ytf.toml"
 
-KEYS: dict[str, str] = {
-    "backend": "where jobs run: local or yarn",
-    "queue": "the queue to submit to",
-    "name": "the name of jobs that have none",
-    "env": "what `python` in the command is: node, current or a path",
-    "python": "a Python on the nodes for ytf's own processes",
-    "registry": "where starters report: rest",
-    "framework": "which variables programs get: tensorflow or none",
-    "priority": "before jobs of the queue with a lower one",
-    "tags": "words to find jobs by, comma-separated",
-    "acl_view": "who else may look at jobs: users, then groups",
-    "acl_modify": "who else may kill them",
-    "node_label": "the label of the nodes to use",
-    "task_vcores": "vcores of each task",
-    "task_memory": "memory of each task",
-    "history_days": "for how many days the records of ended jobs stay: 7, unless set",
-}
-"""Every setting and what it means. The variable of ``queue`` is ``YTF_QUEUE``."""
+_MAX_BYTES = 256 << 10
 
-
-_NAMED = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_CONF_DIR_VARIABLES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings in force. ``sources`` says who set each one."""
+    """The values in force, and where each one was set: a file, a variable or a flag."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, key: str) -> str | None:
-        """The value of a setting, None if nobody set it."""
+        """The value of a setting, None if it is not set."""
         return self.values.get(key)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackendChoice:
-    """Which backend, and why in a few words."""
+    """The name of a backend, and why it was chosen."""
 
     name: str
     reason: str
 
 
 def working_directory() -> Path:
-    """Where we are; ``SettingsError`` if that has been removed."""
+    """The working directory; raises ``SettingsError`` if it has been removed."""
     try:
         return Path.cwd()
     except FileNotFoundError as exc:
@@ -75,13 +64,24 @@ def working_directory() -> Path:
         ) from exc
 
 
+@functools.cache
+def print_once(text: str) -> None:
+    """Print a line on stderr, unless this process has printed it before."""
+    with contextlib.suppress(OSError):
+        print(f"ytf: {printable_line(text)}", file=sys.stderr, flush=True)
+
+
 def load(
     flags: Mapping[str, str | None] | None = None,
     *,
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    notify: Notify = print_once,
 ) -> Settings:
-    """Merge flags, environment and files; raises ``SettingsError`` for what it does not know."""
+    """Merge flags, environment and files; raises ``SettingsError`` for an unknown setting.
+
+    ``notify`` is told of each file or value that is ignored, and why.
+    """
     environ = os.environ if environ is None else environ
     values: dict[str, str] = {}
     sources: dict[str, str] = {}
@@ -92,22 +92,22 @@ def load(
             sources[key] = source
 
     cwd = cwd or working_directory()
-    for path in _files(environ, cwd):
-        merge(_located(_read(path), path.parent), str(path))
-    for key in KEYS:
-        variable = f"YTF_{key.upper()}"
-        # An empty variable is how a shell user says "not set".
-        if environ.get(variable):
-            merge(_located({key: environ[variable]}, cwd), f"the variable {variable}")
+    for found, path in _from_files(environ, cwd, notify):
+        merge(found, str(path))
+    for key in SETTINGS:
+        name = variable_of(key)
+        # An empty variable means that the setting is not set.
+        if environ.get(name):
+            merge(_with_absolute_env({key: environ[name]}, cwd), f"the variable {name}")
     for key, given in (flags or {}).items():
         if given is not None:
             merge({key: given}, f"--{key}")
 
     backend = values.get("backend")
-    if backend is not None and backend not in NAMES:
+    if backend is not None and backend not in BACKEND_NAMES:
         raise SettingsError(
             f"there is no backend {backend!r} (from {sources['backend']})",
-            hint=f"use one of: {', '.join(NAMES)}",
+            hint=f"use one of: {', '.join(BACKEND_NAMES)}",
         )
     return Settings(values=values, sources=sources)
 
@@ -123,9 +123,9 @@ def choose_backend(
     found = hadoop_configuration(environ)
     if found is not None:
         return BackendChoice(name="yarn", reason=f"Hadoop configuration in {found}")
-    for variable in _NAMED:
+    for variable in _CONF_DIR_VARIABLES:
         if environ.get(variable):
-            # Meant for a cluster, a job must not quietly run here.
+            # The job is meant for a cluster: it must not run here without a word.
             raise SettingsError(
                 f"{variable} names {environ[variable]}, which has no yarn-site.xml",
                 hint="correct or unset it, or say where to run: --backend local",
@@ -134,15 +134,15 @@ def choose_backend(
 
 
 def history_s(settings: Settings) -> float:
-    """How long records of ended jobs stay; ``SettingsError`` for what is no number of days."""
+    """How long records of ended jobs are kept, from ``history_days``."""
     given = settings.get("history_days")
     if given is None:
-        return KEEP_S
+        return RECORD_RETENTION_S
     try:
         days = float(given)
     except ValueError:
         days = -1.0
-    # Not a number (nan) is not at least 0, either.
+    # Refuses nan, too.
     if not days >= 0:
         raise SettingsError(
             f"history_days (from {settings.sources['history_days']}) is {given!r}",
@@ -153,7 +153,7 @@ def history_s(settings: Settings) -> float:
 
 def hadoop_configuration(environ: Mapping[str, str]) -> Path | None:
     """The directory with ``yarn-site.xml`` that the environment names, if there is one."""
-    candidates = [environ.get(variable) for variable in _NAMED]
+    candidates = [environ.get(variable) for variable in _CONF_DIR_VARIABLES]
     if environ.get("HADOOP_HOME"):
         candidates.append(os.path.join(environ["HADOOP_HOME"], "etc", "hadoop"))
     for candidate in candidates:
@@ -162,33 +162,79 @@ def hadoop_configuration(environ: Mapping[str, str]) -> Path | None:
     return None
 
 
-def _files(environ: Mapping[str, str], cwd: Path) -> list[Path]:
-    """The settings files there are, the weakest first."""
-    user = home(environ) / FILE
-    found = [user] if user.is_file() else []
+def _from_files(
+    environ: Mapping[str, str], cwd: Path, notify: Notify
+) -> Iterator[tuple[dict[str, str], Path]]:
+    """The values of the user's file, then those of the nearest project's file."""
+    user_file = _user_file(environ, notify)
+    own = None if user_file is None else _read(user_file, notify)
+    if user_file is not None and own is not None:
+        yield _with_absolute_env(own, user_file.parent), user_file
     for folder in (cwd, *cwd.parents):
-        project = folder / FILE
-        if project.is_file():
-            if project != user:
-                found.append(project)
-            break
-    return found
+        path = folder / FILE
+        is_own = user_file is not None and folder == user_file.parent.resolve()
+        found = own if is_own else _read(path, notify)
+        if found is not None:
+            if not is_own:
+                yield _of_project(path, found, user_file, notify), path
+            return
 
 
-def _read(path: Path) -> dict[str, str]:
+def _user_file(environ: Mapping[str, str], notify: Notify) -> Path | None:
+    """The user's own settings file; None if ``YTF_HOME`` cannot be used."""
+    try:
+        return home(environ) / FILE
+    except SettingsError as exc:
+        notify(f"the user's settings are ignored: {_with_hint(exc)}")
+    return None
+
+
+def _read(path: Path, notify: Notify) -> dict[str, str] | None:
+    """The values of a file; None if it does not exist or is ignored."""
+    try:
+        data = read_trusted(path, _MAX_BYTES)
+    except FileNotFoundError:
+        return None
+    except UntrustedError as exc:
+        notify(f"ignored: {_with_hint(exc)}")
+        return None
+    except OSError as exc:
+        notify(f"ignored: {path} cannot be read: {exc.strerror}")
+        return None
     # tomllib came with Python 3.11; tomli is the same module for 3.10.
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        table: dict[str, object] = toml.loads(path.read_text(encoding="utf-8"))
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as exc:
+        table: dict[str, object] = toml.loads(data.decode())
+    except ValueError as exc:  # of TOML, of UTF-8, or of a number of thousands of digits
         raise SettingsError(f"{path} is not valid TOML: {exc}") from exc
-    except OSError as exc:
-        raise SettingsError(f"cannot read {path}: {exc.strerror}") from exc
+    except RecursionError as exc:
+        raise SettingsError(f"{path} is nested too deeply for settings") from exc
     return {key: _value(path, key, value) for key, value in table.items()}
 
 
-def _located(values: dict[str, str], folder: Path) -> dict[str, str]:
-    """The values with a path among them relative to where it is written, not to where we are."""
+def _of_project(
+    path: Path, values: dict[str, str], user_file: Path | None, notify: Notify
+) -> dict[str, str]:
+    """The values of a project's file without those that only the user may set."""
+    kept = {}
+    for key, value in values.items():
+        reason = SETTINGS[key].only_user
+        if reason:
+            notify(
+                f"ignored: {key} in {path}: it {reason}, so a project cannot set it; set it in "
+                f"{user_file or '~/.ytf/' + FILE}, or with {variable_of(key)}"
+            )
+        else:
+            kept[key] = value
+    return kept
+
+
+def _with_hint(error: SettingsError) -> str:
+    return f"{error} ({error.hint})" if error.hint else str(error)
+
+
+def _with_absolute_env(values: dict[str, str], folder: Path) -> dict[str, str]:
+    """The values with ``env`` made absolute: its path is relative to the file it stands in."""
     asked = values.get("env")
     if asked is None or asked in ("node", "current"):
         return values
@@ -196,10 +242,10 @@ def _located(values: dict[str, str], folder: Path) -> dict[str, str]:
 
 
 def _value(path: Path, key: str, value: object) -> str:
-    if key not in KEYS:
+    if key not in SETTINGS:
         raise SettingsError(
             f"{path}: there is no setting {key!r}",
-            hint=did_you_mean(key, KEYS, otherwise=f"known are: {', '.join(KEYS)}"),
+            hint=did_you_mean(key, SETTINGS, otherwise=f"known are: {', '.join(SETTINGS)}"),
         )
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise SettingsError(f"{path}: {key} must be a string or a number, not {value!r}")

@@ -1,4 +1,4 @@
-"""Hadoop without a JVM: configuration, RPC, tokens and YARN's three protocols.
+"""A Hadoop client without a JVM: configuration, RPC, tokens, YARN's protocols, container logs.
 
-Knows nothing of jobs, and imports nothing of ytf but its errors.
+It knows nothing of jobs, and imports nothing of ytf but its errors.
 """

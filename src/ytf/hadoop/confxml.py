@@ -1,7 +1,7 @@
-"""One Hadoop configuration file: XML to properties, with XInclude, and nothing hostile.
+"""Reads one Hadoop configuration file (XML with XInclude) as a list of properties.
 
-Read with expat itself, so that every complaint has a file and a line, and so
-that entities (and with them XML bombs) never come to life.
+It uses expat directly, so that every error has a file and a line, and so that
+entities, and with them XML bombs, are refused.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from ytf.errors import SettingsError
 
 _INCLUDE = "http://www.w3.org/2001/XInclude include"
 _FALLBACK = "http://www.w3.org/2001/XInclude fallback"
-_MOST_BYTES = 16 * 1024 * 1024
-_MOST_INCLUDES = 64
+_MAX_BYTES = 16 * 1024 * 1024
+"""The limit on a file with all that it includes; a file counts each time it is included."""
+_MAX_INCLUDES = 64
 
 
 class Property(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting as it stands in a file, spaces and all.
+    """A setting as written in a file, with the spaces around its value.
 
-    ``final`` ones cannot be changed by later files.
+    Later files cannot change a ``final`` one.
     """
 
     name: str
@@ -34,37 +35,49 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_properties(path: Path) -> list[Property]:
-    """All properties of a file and of what it includes, in order.
+    """All properties of a file and of the files it includes, in order.
 
-    A property without a value is left out, as in Hadoop. Raises
-    ``SettingsError``, naming file and line, for what cannot be read.
+    Properties without a value are left out, as in Hadoop. Raises
+    ``SettingsError`` with the file and the line if it cannot be read.
     """
-    return _read(path, ())
+    return _read(path, (), _Budget())
 
 
-def _read(path: Path, parents: tuple[Path, ...]) -> list[Property]:
+class _Budget:
+    """What is left to read. Nested includes share it: each could multiply the work."""
+
+    def __init__(self) -> None:
+        self.includes = _MAX_INCLUDES
+        self.bytes = _MAX_BYTES
+
+
+def _read(path: Path, parents: tuple[Path, ...], budget: _Budget) -> list[Property]:
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(budget.bytes + 1)
     except OSError as exc:
         raise SettingsError(f"cannot read {path}: {exc.strerror}") from exc
-    if len(data) > _MOST_BYTES:
-        raise SettingsError(f"{path} is too long for a Hadoop configuration file")
-    return _Reader(path, (*parents, path)).read(data)
+    budget.bytes -= len(data)
+    if budget.bytes < 0:
+        first = (*parents, path)[0]
+        raise SettingsError(
+            f"{first} is too long for a Hadoop configuration file: with what it includes, more "
+            f"than {_MAX_BYTES >> 20} MiB"
+        )
+    return _Reader(path, (*parents, path), budget).read(data)
 
 
 class _Reader:
-    """Walks through one document. Elements it does not know are passed over, as in Hadoop."""
+    """Parses one document. Unknown elements are ignored, as in Hadoop."""
 
-    def __init__(self, path: Path, chain: tuple[Path, ...]) -> None:
-        self._path, self._chain = path, chain
+    def __init__(self, path: Path, chain: tuple[Path, ...], budget: _Budget) -> None:
+        self._path, self._chain, self._budget = path, chain, budget
         self._found: list[Property] = []
         self._open: list[str] = []
         self._fields: dict[str, str] | None = None
         self._line = 0
         self._text: list[str] = []
-        self._includes = 0
-        # Inside an include: whether its fallback is wanted. One per open include.
+        # For each open include: whether its fallback is needed.
         self._fallbacks: list[bool] = []
         self._skipping = 0
         parser = expat.ParserCreate(namespace_separator=" ")
@@ -107,7 +120,7 @@ class _Reader:
             return
         self._open.pop()
         if tag == _INCLUDE and self._fallbacks.pop():
-            raise self._wrong("what it includes cannot be read, and there is no fallback")
+            raise self._wrong("the included file cannot be read, and there is no fallback")
         if tag == _FALLBACK and self._fallbacks:
             self._fallbacks[-1] = False
         if self._fields is None:
@@ -134,17 +147,22 @@ class _Reader:
             )
 
     def _include(self, attributes: dict[str, str]) -> bool:
-        """Take in another file; false if there is none."""
+        """Read another file; false if it does not exist."""
         href = urlsplit(attributes.get("href", ""))
         if href.scheme not in ("", "file") or not href.path:
             raise self._wrong(f"cannot include {attributes.get('href', 'nothing')!r}: no file")
         target = self._path.parent / unquote(href.path)
-        self._includes += 1
-        if target in self._chain or self._includes > _MOST_INCLUDES:
+        if target in self._chain:
             raise self._wrong(f"including {target} would never end")
+        self._budget.includes -= 1
+        if self._budget.includes < 0:
+            raise self._wrong(
+                f"including {target} is one too many: {self._chain[0]} includes more than "
+                f"{_MAX_INCLUDES} files"
+            )
         if not target.is_file():
             return False
-        self._found += _read(target, self._chain)
+        self._found += _read(target, self._chain, self._budget)
         return True
 
     def _refuse_entity(self, name: str, *details: object) -> None:

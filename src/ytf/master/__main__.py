@@ -1,23 +1,15 @@
-"""``python -m ytf.master``: one attempt at being a job's master. Started by the backend."""
+"""``python -m ytf.master``: one attempt of a job's master. The backend starts it."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from ytf.lightness import without_typing_extensions
-
-
-def _main() -> int:
-    without_typing_extensions()
-    from ytf.master.attempt import main
-
-    return main()
-
+from ytf.master.app import main
 
 if __name__ == "__main__":
-    code = _main()
+    code = main()
     sys.stdout.flush()
-    # Not sys.exit: the threads of hdfs_native may be on their way out of Python
-    # still, and an interpreter that takes itself apart meanwhile aborts.
+    # Not sys.exit: threads of hdfs_native may still run, and an interpreter that
+    # shuts down while they do aborts.
     os._exit(code)

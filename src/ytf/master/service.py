@@ -1,27 +1,32 @@
-"""The master: turns the world into events and the job machine's commands into calls.
+"""The master of a job: gives events to the job machine and executes its commands.
 
-One loop takes events in batches: handle them all, write them to the journal,
-and only then execute what the machine said and answer who reported. While a
-batch is being written the next one gathers, which makes the journal's writes
-few however many starters report at once.
+Its loop takes events in batches: the machine handles them, the journal writes
+them, and only then their commands are executed and the reports of starters
+answered. While one batch is written, the next one collects, so the number of
+writes stays small however many starters report at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import errno
 import time
 from collections.abc import Callable
 
 import msgspec
 
 from ytf.backends.api import ContainerBackend
-from ytf.frameworks.diagnosis import diagnose
-from ytf.master.chronicle import Chronicle
-from ytf.master.commands import (
+from ytf.backends.launch import make_starter_launch
+from ytf.frameworks.hints import exit_hint
+from ytf.journal.format import Entry
+from ytf.journal.reader import Replay
+from ytf.journal.writer import Journal, JournalError
+from ytf.log import LimitedLog, log
+from ytf.machine.commands import (
     AnyCommand,
     CancelRequest,
+    ContainerProfile,
     FinishJob,
     LaunchStarter,
     PublishClusterSpec,
@@ -30,74 +35,120 @@ from ytf.master.commands import (
     RestartTask,
     StopTask,
 )
-from ytf.master.deadlines import ALLOCATION, RENDEZVOUS
-from ytf.master.events import (
+from ytf.machine.deadlines import ALLOCATION, MAY_FAIL_JOB, RENDEZVOUS
+from ytf.machine.events import (
     AnyEvent,
     BackendGone,
+    BackendNoted,
     ContainerCompleted,
     DeadlinePassed,
     KillRequested,
     LaunchFailed,
     MasterStarted,
-    StarterLost,
+    ShellRequested,
     StarterRegistered,
     TaskExited,
     TaskStarted,
 )
-from ytf.master.info import JobInfo
-from ytf.master.journal import Journal, JournalError
-from ytf.master.launch import make_launch
-from ytf.master.machine import Machine
-from ytf.master.replay import Replay
-from ytf.master.segments import Entry
-from ytf.master.view import View
+from ytf.machine.machine import Machine
+from ytf.machine.projection import Projection
+from ytf.machine.status_view import StatusView
+from ytf.master.heartbeats import HeartbeatMonitor
+from ytf.master.last_output import last_output
+from ytf.master.program_monitor import ProgramMonitor
+from ytf.master.usage_monitor import UsageMonitor
 from ytf.registry.api import Order, Registry
-from ytf.specs.cluster import ClusterSpec
+from ytf.specs.ids import ContainerId, TaskId
 from ytf.specs.job import JobSpec
-from ytf.specs.names import ContainerId, TaskId
-from ytf.specs.status import JobEvent, JobRecord, JobStatus, StarterPlace
-from ytf.web.tails import LogPlace
+from ytf.specs.status import (
+    ClusterSpec,
+    JobEvent,
+    JobInfo,
+    JobRecord,
+    JobStatus,
+    LogLocation,
+    StarterAddress,
+    TaskState,
+)
+from ytf.specs.usage import UsageHistory
+from ytf.web.log_tails import LogTails
 
 SNAPSHOT_EVERY = 2000
-GATHER_S = 0.1
-"""How long word of a beginning waits for others of its kind, to be written with them at once.
+"""The number of events between two snapshots: a new master replays at most as many."""
+BATCH_DELAY_S = 0.1
+"""How long registrations and starts wait for others, to be written in one file.
 
-A file in HDFS costs some tens of milliseconds, on machines that are busy with
-just these beginnings; and nobody acts on any of them before the last has come.
+A file in HDFS costs some tens of milliseconds, on machines that are busy
+starting containers at that time. The wait delays nothing: a registration has no
+consequences before the last one has come.
 """
-"""Events between two snapshots: what a new master has at most to replay."""
+SHELL_NOTE_S = 600.0
+"""How often it is noted that one user opens shells in one task: a script may do so for days."""
+PROGRAM_CHECK_S = 2.0
+"""How often the conditions of programs are looked at, which came with the starters' heartbeats."""
 
 
-class _Posted(msgspec.Struct):
+JOURNAL_WAIT_S = 5.0
+"""How long a starter's report waits for a journal that is late, before the starter is told to
+try again."""
+_JOURNAL_WATCH_S = 1.0
+_TASKS_AT_ONCE = 100
+"""Of how many tasks the usage is taken before others get their turn."""
+
+
+class _QueuedEvent(msgspec.Struct):
+    """An event, and who waits until it is in the journal."""
+
     event: AnyEvent
     durable: asyncio.Future[None] | None
 
 
-class _Taken(msgspec.Struct):
-    """Events that the machine has taken in, and what it wants done about them."""
+class _AppliedBatch(msgspec.Struct):
+    """Events that the machine has handled, and the commands that followed."""
 
-    batch: list[_Posted]
+    queued: list[_QueuedEvent]
     entries: list[Entry]
     commands: list[AnyCommand]
 
-    def __add__(self, more: _Taken) -> _Taken:
-        return _Taken(
-            self.batch + more.batch, self.entries + more.entries, self.commands + more.commands
+    def __add__(self, more: _AppliedBatch) -> _AppliedBatch:
+        return _AppliedBatch(
+            self.queued + more.queued, self.entries + more.entries, self.commands + more.commands
         )
 
     @property
     def can_wait(self) -> bool:
-        """Whether all of it is word of beginnings, and nothing is to be done about it."""
+        """Whether it holds registrations and starts only, and no command followed."""
         return not self.commands and all(
-            isinstance(posted.event, StarterRegistered | TaskStarted) for posted in self.batch
+            isinstance(queued.event, StarterRegistered | TaskStarted) for queued in self.queued
         )
 
 
-class Master:
-    """Runs one job to its end. Implements the registry's sink and the clients' view.
+class _Version:
+    """A number that grows with every change of the job's status. Clients wait for a change."""
 
-    ``url`` is where starters and clients find this master, ``page_url`` where
-    people find its page; ``clock`` gives seconds since 1970 and never steps back.
+    def __init__(self) -> None:
+        self.number = 0
+        self._changed = asyncio.Event()
+
+    def advance(self) -> None:
+        """Count a change, and wake all who wait for one."""
+        self.number += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changed(self, number: int) -> None:
+        """Return once the version is not this one."""
+        while self.number == number:
+            await self._changed.wait()
+
+
+class Master:
+    """Runs one job to its end.
+
+    Implements ``ReportSink`` for the registry and ``JobPageView`` for the web
+    server. ``url`` is this master's address for starters and clients,
+    ``page_url`` the address of the job's page. ``log_tails`` reads what tasks
+    wrote last, for the reason of a job that took too long.
     """
 
     def __init__(
@@ -110,111 +161,194 @@ class Master:
         backend: ContainerBackend,
         registry: Registry,
         page_url: str | None = None,
-        clock: Callable[[], float] | None = None,
+        log_tails: LogTails | None = None,
     ) -> None:
         self._spec = spec
         self._info = info
         self._url = url
         self._page_url = page_url
+        self._log_tails = log_tails
         self._journal = journal
         self._backend = backend
         self._registry = registry
-        self._clock = clock or steady_clock()
-        self._chronicle = Chronicle(spec)
-        self._story = self._chronicle.story
-        self._inbox: asyncio.Queue[_Posted] = asyncio.Queue()
+        self._usage = UsageMonitor(registry.condition)
+        self._clock = monotonic_wall_clock()
+        self._projection = Projection(spec)
+        self._version = _Version()
+        self._inbox: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
         self._finish: FinishJob | None = None
         self._since_snapshot = 0
+        self._written_events = 0
+        self._journal_log = LimitedLog()
+        self._shells_noted: dict[tuple[TaskId, str], float] = {}
         self._view = self._make_view()
 
     # ------------------------------------------------------------------ for clients
 
     @property
     def version(self) -> int:
-        """Grows whenever the status changes."""
-        return self._story.version
+        """A number that grows whenever the status changes."""
+        return self._version.number
 
     async def changed(self, version: int) -> None:
         """Return once the version is not this one."""
-        await self._story.changed(version)
+        await self._version.changed(version)
 
     def status(self) -> JobStatus:
-        """How the job and its tasks are now."""
-        return self._view.status()
+        """The current status of the job and its tasks, and trouble with the journal.
+
+        It changes only with the version: what running programs use is not in it.
+        """
+        return self._view.status(*self._journal_notes())
+
+    def status_with_usage(self) -> JobStatus:
+        """The current status, and what each running program uses, as of the last heartbeat."""
+        return self._view.status(*self._journal_notes(), live_usage=self._usage.of_running)
+
+    def usage_history(self, task: TaskId) -> UsageHistory | None:
+        """How the usage of a task changed under this master; None if nothing is known of it."""
+        return self._usage.history(task)
+
+    def _journal_notes(self) -> list[str]:
+        trouble = self._journal.trouble()
+        return [self._journal_note(trouble)] if trouble else []
+
+    def _journal_note(self, trouble: str) -> str:
+        text = f"The master cannot write its journal: {trouble}. "
+        if self._machine.job_state.is_final:
+            text += "The job's record is kept once it can."
+        else:
+            text += (
+                "No program starts until it can; those that run go on, and a new master would not "
+                "know what has happened since."
+            )
+        error = self._journal.last_error
+        if error is not None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            text += " Make room on its disk: `ytf gc --older-than 1d` and `ytf rm` remove old jobs"
+        return text
 
     def cluster_spec(self) -> ClusterSpec | None:
-        """Who is where, once everyone is known."""
+        """The addresses of all tasks; None before all are known."""
         return self._view.cluster_spec()
 
     def events(self) -> list[JobEvent]:
-        """The job's story so far."""
-        return self._story.events
+        """All events so far, as users read them, but for those that are being written.
+
+        So a later master tells the same, unless a disk fails.
+        """
+        return self._projection.events[: self._written_events]
 
     def waits_for(self) -> str:
-        """What the job waits for now."""
+        """What the job waits for now, in words."""
         return self._view.waits_for(self._backend.supply(), self._clock())
 
-    def log_place(self, task: TaskId) -> LogPlace | None:
-        """Where a task's newest attempt writes."""
-        return self._view.log_place(task)
+    def log_location(self, task: TaskId) -> LogLocation | None:
+        """Where the logs of a task's newest attempt are."""
+        return self._view.log_location(task)
 
     def record(self) -> JobRecord:
-        """All that stays of the job."""
+        """The record that is kept of the job."""
         return self._view.record()
 
-    def starters(self) -> list[StarterPlace]:
-        """Where the starters listen that have registered and not ended."""
+    def container_profiles(self) -> list[ContainerProfile]:
+        """The profiles of the containers requested so far, in the order of their priorities."""
+        return list(self._machine.state.profiles)
+
+    def starters(self) -> list[StarterAddress]:
+        """The addresses of all starters that have registered and not ended."""
         return self._view.starters()
 
-    def tell_end(self) -> None:
-        """Let clients who wait know that the job is over; its record is kept by now."""
-        self._story.touch()
+    def awaits(self, container: ContainerId) -> bool:
+        """Whether the job needs the starter of a container, and it has not called this master."""
+        known = self._machine.state.containers.get(container)
+        is_needed = known is not None and known.needed
+        return is_needed and self._registry.last_heard(container) is None
+
+    def notify_end(self) -> None:
+        """Wake the clients that wait for the end of the job, after its record was kept."""
+        self._version.advance()
+
+    def note_shell(self, task: TaskId, by: str) -> None:
+        """Note as an event that a user asked for a shell in a task's container."""
+        now = time.monotonic()
+        noted = {who: at for who, at in self._shells_noted.items() if now - at < SHELL_NOTE_S}
+        if (task, by) not in noted:
+            noted[task, by] = now
+            self._post(ShellRequested(task=task, by=by))
+        self._shells_noted = noted
 
     async def kill(self, by: str, reason: str) -> None:
-        """End the job; returns once the wish is durable."""
-        await self._post_durably(KillRequested(by=by, reason=reason))
+        """Kill the job. Returns once the kill is in effect.
+
+        By then it is in the journal, unless that cannot be written: a kill must not
+        fail for that.
+        """
+        with contextlib.suppress(JournalError):
+            await self._post_durably(KillRequested(by=by, reason=reason))
 
     # ------------------------------------------------------------------ for starters
 
     async def report(self, event: StarterRegistered | TaskStarted | TaskExited) -> Order | None:
-        """Take a report in; answers the starter's order once the report is durable."""
+        """Take a starter's report; returns its order once the report is in the journal.
+
+        The report of a container that the job does not have (any more) changes
+        nothing, and so is not written: whoever overheard it could repeat it for ever.
+        """
+        if event.container not in self._machine.state.containers:
+            return None
         if isinstance(event, TaskExited):
-            hint = diagnose(event.exit_code, event.signal, event.tail)
-            event = msgspec.structs.replace(event, hint=hint)
-        await self._post_durably(event)
+            event = msgspec.structs.replace(event, hint=_hint(event))
+        try:
+            await self._post_durably(event)
+        except JournalError:
+            if not await self._journal.caught_up(JOURNAL_WAIT_S):
+                raise
         return self._order(event.container)
 
-    # ------------------------------------------------------------------ life
+    def note(self, text: str, *, is_warning: bool = False) -> None:
+        """Tell the users of the job something that its registry has found."""
+        self._post(BackendNoted(text=text, is_warning=is_warning))
+
+    # ------------------------------------------------------------------ recovery and run
 
     async def recover(self) -> None:
-        """Replay what earlier masters recorded. Must come before :meth:`run`."""
+        """Replay the journal of earlier masters. Must be called before :meth:`run`."""
         replay = await self._journal.replay()
         self._restore(replay)
-        for container in self._machine.memory.containers:
+        for container, known in self._machine.state.containers.items():
             order = self._order(container)
             if order is not None:
-                self._registry.order(container, order)
+                state = self._machine.state.tasks[known.task].state
+                is_registered = known.registered and state is not TaskState.ALLOCATED
+                self._registry.order(container, order, is_registered=is_registered)
 
-    async def run(self, bury: str | None = None, killed: KillRequested | None = None) -> None:
-        """From taking over until the job is over and nothing of it runs.
+    async def run(
+        self, backend_gone: str | None = None, kill_requested: KillRequested | None = None
+    ) -> None:
+        """Run the job until it has ended and nothing of it runs.
 
-        ``bury``: the backend is known to be gone for good, and why. ``killed``:
-        somebody wants the job's end and could tell no earlier master.
+        ``backend_gone``: the backend is known to be gone for good, and why.
+        ``kill_requested``: a kill that reached no earlier master.
         """
         self._post(MasterStarted(attempt=self._journal.attempt))
-        if killed is not None:
-            self._post(killed)
-        if bury is not None:
-            self._post(BackendGone(reason=bury))
+        if kill_requested is not None:
+            self._post(kill_requested)
+        if backend_gone is not None:
+            self._post(BackendGone(reason=backend_gone))
         for command in self._machine.resume():
             self._execute(command)
-        await self._registry.start(self)
-        pumps = [
-            asyncio.create_task(self._pump_backend()),
+        sources = [
+            asyncio.create_task(self._read_backend_events()),
             asyncio.create_task(self._watch_starters()),
+            asyncio.create_task(self._watch_programs()),
+            asyncio.create_task(self._watch_journal()),
         ]
+        # What the backend has already reported is queued before any starter's report: a task may
+        # have failed because another one's container was lost while there was no master.
+        await asyncio.sleep(0)
+        await self._registry.start(self)
         loop = asyncio.create_task(self._loop())
-        pending = {loop, *pumps}
+        pending = {loop, *sources}
         try:
             while not loop.done():
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -227,19 +361,20 @@ class Master:
 
     @property
     def _machine(self) -> Machine:
-        return self._chronicle.machine
+        return self._projection.machine
 
     def _restore(self, replay: Replay) -> None:
         for blob in replay.torn:
             log(f"the journal's {blob} is damaged; it held nothing that was acknowledged")
-        self._chronicle.restore(replay)
+        self._projection.restore(replay.snapshot, ((e.at, e.event) for e in replay.entries))
+        self._written_events = len(self._projection.events)
         self._view = self._make_view()
 
-    def _make_view(self) -> View:
-        return View(
+    def _make_view(self) -> StatusView:
+        return StatusView(
             self._info,
             self._machine,
-            self._story,
+            self._projection.events,
             log_url=self._backend.log_url,
             page_url=self._page_url,
         )
@@ -248,40 +383,41 @@ class Master:
 
     async def _loop(self) -> None:
         while self._finish is None:
-            taken = self._take_in(await self._next_batch())
-            gathered_at = self._clock() + GATHER_S
-            while taken.can_wait and (more := await self._more(gathered_at)):
-                taken += self._take_in(more)
-            durable = await self._record(taken.entries)
-            for command in taken.commands:
+            applied = self._apply(await self._next_batch())
+            write_at = self._clock() + BATCH_DELAY_S
+            while applied.can_wait and (more := await self._wait_for_events(write_at)):
+                applied += self._apply(more)
+            durable = await self._record(applied.entries)
+            self._written_events = len(self._projection.events)
+            for command in applied.commands:
                 self._execute(command)
             self._backend.progress(self._machine.progress)
-            for posted in taken.batch:
-                self._settle(posted, durable)
+            for queued in applied.queued:
+                self._acknowledge(queued, durable)
             if self._finish is None:
-                self._story.touch()
+                self._version.advance()
         while not self._inbox.empty():
-            self._settle(self._inbox.get_nowait(), durable=True)
+            self._acknowledge(self._inbox.get_nowait(), durable=True)
 
-    def _take_in(self, batch: list[_Posted]) -> _Taken:
-        taken = _Taken(batch, [], [])
-        for posted in batch:
+    def _apply(self, batch: list[_QueuedEvent]) -> _AppliedBatch:
+        applied = _AppliedBatch(batch, [], [])
+        for queued in batch:
             at = self._clock()
-            taken.entries.append(Entry(at=at, event=posted.event))
-            taken.commands.extend(self._chronicle.take_in(posted.event, at))
-        return taken
+            applied.entries.append(Entry(at=at, event=queued.event))
+            applied.commands.extend(self._projection.apply(queued.event, at))
+        return applied
 
-    async def _next_batch(self) -> list[_Posted]:
-        """All events that wait; at least one, a deadline's if nothing else comes before it."""
+    async def _next_batch(self) -> list[_QueuedEvent]:
+        """All queued events, at least one; if none comes before the next deadline, that one's."""
         deadline = self._machine.next_deadline()
-        batch = await self._more(None if deadline is None else deadline[1])
+        batch = await self._wait_for_events(None if deadline is None else deadline[1])
         due = self._machine.due(self._clock())
-        batch.extend(_Posted(self._deadline_passed(name), None) for name in due)
+        batch.extend([_QueuedEvent(await self._deadline_passed(name), None) for name in due])
         return batch
 
-    async def _more(self, until: float | None) -> list[_Posted]:
-        """All events that wait; at least one, unless none comes until a time."""
-        batch: list[_Posted] = []
+    async def _wait_for_events(self, until: float | None) -> list[_QueuedEvent]:
+        """All queued events; waits for the first one, at the longest ``until`` a time."""
+        batch: list[_QueuedEvent] = []
         with contextlib.suppress(asyncio.TimeoutError):
             timeout = None if until is None else max(0.0, until - self._clock())
             batch.append(await asyncio.wait_for(self._inbox.get(), timeout))
@@ -289,46 +425,59 @@ class Master:
             batch.append(self._inbox.get_nowait())
         return batch
 
-    def _deadline_passed(self, name: str) -> DeadlinePassed:
+    async def _deadline_passed(self, name: str) -> DeadlinePassed:
         note = ""
         if name == ALLOCATION:
             note = self._backend.supply()
         elif name == RENDEZVOUS and self._journal.last_error is not None:
             note = f"The journal could not be written: {self._journal.last_error}."
-        return DeadlinePassed(deadline=name, note=note)
+        output = await self._last_output() if name in MAY_FAIL_JOB else ""
+        return DeadlinePassed(deadline=name, note=note, output=output)
+
+    async def _last_output(self) -> str:
+        """What running tasks wrote last; their programs are not stopped yet."""
+        if self._log_tails is None:
+            return ""
+        located = [(task, self.log_location(task)) for task in self._machine.running_tasks()]
+        return await last_output(
+            self._log_tails, [(task, place) for task, place in located if place is not None]
+        )
 
     async def _record(self, entries: list[Entry]) -> bool:
-        """Make entries durable; a disk that refuses them must not stop the job.
+        """Write entries to the journal; returns whether they are durable.
 
-        Refused entries keep their place and are written when the disk allows;
-        whoever relies on their being durable is told that they are not.
+        A disk that fails must not stop the job. The journal keeps such entries
+        in order and writes them when the disk allows. Until then the starters
+        that reported them are told to try again.
         """
         try:
             await self._journal.append(entries)
         except JournalError as error:
-            log(f"{error}")
+            self._journal_log.write(f"{error}")
             return False
         self._since_snapshot += len(entries)
         if self._since_snapshot >= SNAPSHOT_EVERY:
             self._since_snapshot = 0
             try:
-                await self._journal.snapshot(self._chronicle.snapshot())
+                await self._journal.snapshot(self._projection.snapshot())
             except JournalError as error:
-                log(f"no snapshot this time: {error}")
+                self._journal_log.write(f"no snapshot was written: {error}")
         return True
 
-    def _settle(self, posted: _Posted, durable: bool) -> None:
-        event = posted.event
+    def _acknowledge(self, queued: _QueuedEvent, durable: bool) -> None:
+        event = queued.event
         if isinstance(event, ContainerCompleted | LaunchFailed):
             self._registry.forget(event.container)
             if durable:
                 self._backend.acknowledge(event.container)
-        if posted.durable is None or posted.durable.done():
+        if queued.durable is None or queued.durable.done():
             return
         if durable:
-            posted.durable.set_result(None)
+            queued.durable.set_result(None)
         else:
-            posted.durable.set_exception(JournalError("the journal cannot be written just now"))
+            queued.durable.set_exception(
+                JournalError("the journal cannot be written at the moment")
+            )
 
     # ------------------------------------------------------------------ commands
 
@@ -341,9 +490,16 @@ class Master:
             case LaunchStarter():
                 order = self._order(command.container)
                 if order is not None:
-                    # From now on whatever its starter says counts as a sign of life.
+                    # From now on the registry knows the container, and answers its starter.
                     self._registry.order(command.container, order)
-                launch = make_launch(self._spec, self._info.id, self._url, command)
+                launch = make_starter_launch(
+                    self._spec,
+                    self._info.id,
+                    self._url,
+                    command,
+                    self._journal.attempt,
+                    user=self._info.user,
+                )
                 self._backend.launch(launch)
             case ReleaseContainer():
                 self._backend.release(command)
@@ -359,7 +515,7 @@ class Master:
         return None if command is None else self._as_order(command)
 
     def _as_order(self, command: RestartTask | StopTask) -> Order:
-        task = self._machine.memory.tasks[command.task]
+        task = self._machine.state.tasks[command.task]
         return Order(
             attempt=task.attempt,
             generation=task.generation,
@@ -370,50 +526,62 @@ class Master:
     # ------------------------------------------------------------------ sources of events
 
     def _post(self, event: AnyEvent) -> None:
-        self._inbox.put_nowait(_Posted(event, None))
+        self._inbox.put_nowait(_QueuedEvent(event, None))
 
     async def _post_durably(self, event: AnyEvent) -> None:
-        """Returns once the event is in the journal; at once if the job is over."""
+        """Queue an event; returns once it is in the journal, or at once if the job has ended."""
         if self._finish is not None:
             return
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._inbox.put_nowait(_Posted(event, durable))
+        self._inbox.put_nowait(_QueuedEvent(event, durable))
         await durable
 
-    async def _pump_backend(self) -> None:
+    async def _read_backend_events(self) -> None:
         async for event in self._backend.events():
+            if isinstance(event, ContainerCompleted):
+                # Programs that are stopped or killed report no exit, and so not what they used.
+                usage = self._usage.latest(event.container)
+                event = msgspec.structs.replace(event, usage=usage)
             self._post(event)
 
     async def _watch_starters(self) -> None:
-        """Report starters that are silent for too long; a new master gives them time to find it."""
-        limit_s = self._spec.timeouts.heartbeat_s
-        pause_s = limit_s / 5
-        began = last = time.monotonic()
+        monitor = HeartbeatMonitor(self._spec.timeouts.heartbeat_s, time.monotonic())
         while True:
-            await asyncio.sleep(pause_s)
-            now = time.monotonic()
-            if now - last > 2 * pause_s:
-                # It is this master that was away (stopped, frozen, starved): nobody could call.
-                began = now
-            last = now
-            for container_id, container in list(self._machine.memory.containers.items()):
-                if not container.registered or container.stopping or not container.wanted:
-                    continue
-                heard = self._registry.last_heard(container_id)
-                silent_s = now - max(began, heard or began)
-                if silent_s > limit_s:
-                    self._post(StarterLost(container=container_id, silent_s=silent_s))
+            await asyncio.sleep(monitor.interval_s)
+            containers = self._machine.state.containers
+            for event in monitor.check(time.monotonic(), containers, self._registry.last_heard):
+                self._post(event)
+
+    async def _watch_programs(self) -> None:
+        idle_s = self._spec.timeouts.idle_s
+        monitor = ProgramMonitor(self._machine, self._registry.condition, idle_s)
+        while True:
+            await asyncio.sleep(PROGRAM_CHECK_S)
+            for event in monitor.check(time.monotonic(), self._clock()):
+                self._post(event)
+            for number, _ in enumerate(self._usage.take(self._machine.state, self._clock())):
+                if number % _TASKS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
+    async def _watch_journal(self) -> None:
+        """Tell clients that wait for a change when trouble with the journal begins and ends."""
+        before = ""
+        while True:
+            await asyncio.sleep(_JOURNAL_WATCH_S)
+            trouble = self._journal.trouble()
+            if trouble != before:
+                before = trouble
+                self._version.advance()
 
 
-def steady_clock() -> Callable[[], float]:
-    """Seconds since 1970, as of now and then steadily: no step of the clock can pass a deadline."""
+def _hint(event: TaskExited) -> str:
+    """What a user should do about an exit; the code of a starter's own failure says nothing."""
+    if event.reason:
+        return exit_hint(None, None, event.reason)
+    return exit_hint(event.exit_code, event.signal, event.tail)
+
+
+def monotonic_wall_clock() -> Callable[[], float]:
+    """A clock of seconds since 1970 that never steps, as a corrected system time would."""
     offset = time.time() - time.monotonic()
     return lambda: time.monotonic() + offset
-
-
-def log(text: str) -> None:
-    """One line in the master's own log."""
-    line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} master: {text}\n"
-    # On a full disk the line is lost, and the job goes on.
-    with contextlib.suppress(OSError):
-        os.write(2, line.encode("utf-8", "backslashreplace"))

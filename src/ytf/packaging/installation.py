@@ -1,4 +1,4 @@
-"""A Python on this machine: the one that runs, or the one of a path the user named."""
+"""Finds out about a Python on this machine: the running one, or one at a path of the user."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 import msgspec
 
 from ytf.errors import SettingsError
-from ytf.packaging import probe
+from ytf.packaging import interpreter_script
 from ytf.packaging.layers import Bytecode
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the parts of an environment lie, and of its interpreter."""
+    """Where an environment and its interpreter have their parts."""
 
     executable: str
     base_executable: str
-    """The interpreter itself, behind the links of a virtual environment."""
+    """The interpreter itself, to which the links of a virtual environment lead."""
     implementation: str
     version: str
     prefix: str
     base_prefix: str
     stdlib: str
     site_folders: tuple[str, ...]
-    """Directories of installed packages; the first wins."""
+    """The directories of installed packages; the first one has precedence."""
     scripts: str
     library: str
     """libpython, if the interpreter is linked with it."""
@@ -34,36 +34,36 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_virtual(self) -> bool:
-        """Whether it is a virtual environment: a directory with nothing but packages."""
+        """Whether it is a virtual environment, which has packages but no interpreter."""
         return self.prefix != self.base_prefix
 
     @property
     def is_conda(self) -> bool:
-        """Whether conda made it: then libraries and programs belong to it as well."""
+        """Whether conda made it: then other libraries and programs are part of it as well."""
         return os.path.isdir(os.path.join(self.base_prefix, "conda-meta"))
 
     @property
     def packages(self) -> str:
-        """Where packages lie in the environment as it is put together."""
+        """The directory of packages, relative to the root of the environment on a node."""
         return f"lib/python{self.version}/site-packages"
 
     @property
     def bytecode(self) -> Bytecode | None:
-        """For whom its modules are compiled."""
+        """The Python for which its modules are compiled."""
         if not self.tag:
             return None
         return Bytecode(python=self.executable, tag=self.tag, magic=self.magic)
 
 
 def current() -> Installation:
-    """The Python that runs this very program."""
-    return _checked(msgspec.convert(probe.probe(), Installation))
+    """Return the Python that runs this process."""
+    return _checked(msgspec.convert(interpreter_script.interpreter_facts(), Installation))
 
 
 def at(path: Path) -> Installation:
-    """The Python at a path: a virtual or conda environment, or an interpreter.
+    """Return the Python at a path: a virtual or conda environment, or an interpreter.
 
-    Raises ``SettingsError`` if there is none, or none that can be shipped.
+    Raises ``SettingsError`` if there is none, or if it cannot be shipped.
     """
     python = path / "bin" / "python" if path.is_dir() else path
     if not os.access(python, os.X_OK):
@@ -71,9 +71,9 @@ def at(path: Path) -> Installation:
             f"there is no Python environment at {path}: {python} cannot be run",
             hint="name the directory of a venv or conda environment, or its bin/python",
         )
-    # -E and -s, not -I: this is about its own packages, whatever the user's variables say.
+    # -E and -s, not -I: only its own packages count, whatever the user's variables are.
     done = subprocess.run(
-        [str(python.absolute()), "-E", "-s", probe.__file__],
+        [str(python.absolute()), "-E", "-s", interpreter_script.__file__, "facts"],
         capture_output=True,
         text=True,
         check=False,

@@ -1,11 +1,11 @@
-"""What a layer is: a set of files, and the name that follows from them.
+"""Defines a layer: a set of files, and the digest that names them.
 
-The digest stands for the *content*: every path, whether it may be executed,
-and its bytes, whoever packed it, when and in which format. Layers of equal
-digest are interchangeable, so one that is on a cluster need never go there
-again. Bytecode is made from the content, and for one Python: the digest
-has the name of that Python in it but not the bytes, which no two compilations
-need agree on.
+The digest covers the *content*: each path, whether it is executable, and its
+bytes. It does not depend on who packed the files, when, or in which format.
+Layers with equal digests are interchangeable, so a layer that is in the store
+is never uploaded again. Bytecode is derived from the content for one version
+of Python. The digest covers that version but not the bytecode itself, which
+may differ between two compilations.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ import enum
 import hashlib
 import os
 import posixpath
+import stat
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from ytf.errors import InternalError
 
-Going = Callable[[], None]
-"""Called again and again by what takes long; raises to end it half-way. From any thread."""
+CheckCancelled = Callable[[], None]
+"""Called repeatedly during long work, from any thread; raises to end the work early."""
 
-UNKNOWN = (0, 0, 0)
-"""The stamp of a file that only we can change."""
+Skip = Callable[[os.DirEntry[str]], bool]
+"""Whether :func:`walk` leaves out a file or directory."""
+
+UNKNOWN_STAMP = (0, 0, 0)
+"""The stamp of a file that only ytf can change."""
 
 _FORMAT = b"ytf layer 1\n"
 _MODULES = ("lib/python", "lib64/python", "src/")
@@ -32,8 +36,8 @@ _PIECE = 1 << 20
 _ELF = b"\x7fELF"
 
 
-def unstopped() -> None:
-    """For work that nobody ends half-way."""
+def never_cancelled() -> None:
+    """Do nothing: the ``CheckCancelled`` of work that is never cancelled."""
 
 
 class LayerKind(enum.Enum):
@@ -45,16 +49,17 @@ class LayerKind(enum.Enum):
     CODE = "code"
     MANIFEST = "manifest"
     SETTINGS = "settings"
-    """Files that may hold passwords: they are their owner's alone to read."""
+    """Files that may hold passwords: only their owner may read them."""
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One file or symbolic link of a layer, and where it comes from.
+class LayerEntry(msgspec.Struct, frozen=True, gc=False):
+    """One file or symbolic link of a layer, and where its bytes come from.
 
-    ``path`` is relative to the root of the environment. A file has a
-    ``source`` to be read, or its bytes in ``data``; a link has a ``target``.
-    Permissions are reduced to what git keeps: another submitter's umask must
-    not make another layer. ``stamp`` changes when the source does.
+    ``path`` is relative to the root of the environment. A file has either a
+    ``source`` to be read or its bytes in ``data``; a link has a ``target``.
+    Of the permissions only the executable bit is kept, as in git: the umask of
+    another submitter must not make another layer. ``stamp`` changes when the
+    source does.
     """
 
     path: str
@@ -63,26 +68,26 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     target: str = ""
     executable: bool = False
     size: int = 0
-    stamp: tuple[int, int, int] = UNKNOWN
+    stamp: tuple[int, int, int] = UNKNOWN_STAMP
 
 
 class Bytecode(msgspec.Struct, frozen=True):
-    """For which Python modules are compiled, and who does it."""
+    """The Python for which the modules of a layer are compiled."""
 
     python: str
-    """An interpreter of that kind, on this machine."""
+    """An interpreter of that version, on this machine; it compiles."""
     tag: str
     """``cpython-311``: part of the names of compiled files."""
     magic: str
     """The version of the bytecode, in hex."""
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of a layer before anybody has read them, sorted by path."""
+class LayerContent(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a layer before they are read, sorted by path."""
 
     kind: LayerKind
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LayerEntry, ...]
     bytecode: Bytecode | None = None
 
     def __post_init__(self) -> None:
@@ -92,13 +97,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
                 raise InternalError(f"{self.name}: not in order or not inside: {entry.path!r}")
             before = entry.path
 
-    @property
-    def size(self) -> int:
-        """The bytes in it, as the file system counts them."""
-        return sum(entry.size for entry in self.entries)
-
     def fingerprint(self) -> str:
-        """Changes whenever the files may have changed; found without reading them."""
+        """Return a hash that changes if the files may have changed, without reading them."""
         code = self.bytecode
         known = hashlib.sha256(_FORMAT)
         known.update(repr((self.kind.value, self.name, code and (code.tag, code.magic))).encode())
@@ -111,73 +111,164 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True):
-    """A layer by name: what the store and the nodes know of it.
+    """A layer by its digest, as the store and the nodes know it.
 
-    ``native`` are the directories right in which a file of machine code lies:
-    what loads it may look for others beside it (``$ORIGIN``).
+    ``native`` are the directories that directly hold ELF files: the loader may
+    look for other libraries relative to them (``$ORIGIN``).
     """
 
     kind: LayerKind
     name: str
     digest: str
     size: int
-    files: int
     native: tuple[str, ...]
 
 
-def content(
-    kind: LayerKind, name: str, entries: Iterable[Entry], bytecode: Bytecode | None = None
-) -> Content:
-    """A content of these entries, in whatever order they come."""
+def layer_content(
+    kind: LayerKind, name: str, entries: Iterable[LayerEntry], bytecode: Bytecode | None = None
+) -> LayerContent:
+    """Make a content of entries in any order."""
     ordered = tuple(sorted(entries, key=lambda entry: entry.path))
-    return Content(kind=kind, name=name, entries=ordered, bytecode=bytecode)
+    return LayerContent(kind=kind, name=name, entries=ordered, bytecode=bytecode)
 
 
-def describe(what: Content, going: Going = unstopped) -> Layer:
-    """Read every file of a content, and name the layer.
+def describe_layer(
+    content: LayerContent, check_cancelled: CheckCancelled = never_cancelled
+) -> Layer:
+    """Read every file of a content and compute the digest of the layer.
 
     Raises ``OSError`` if a file cannot be read.
     """
-    code = what.bytecode
+    code = content.bytecode
     digest = hashlib.sha256(_FORMAT)
     digest.update(f"{code.tag} {code.magic}\n".encode() if code else b"-\n")
     native = set()
     size = 0
-    for entry in what.entries:
+    for entry in content.entries:
         if entry.target:
-            digest.update(_line("l", entry.target, entry.path))
+            digest.update(_digest_line("l", entry.target, entry.path))
             continue
         known = hashlib.sha256()
         begins = b""
-        for piece in pieces(entry):
-            going()
+        for piece in _read(entry):
+            check_cancelled()
             begins = begins or piece[:4]
             known.update(piece)
             size += len(piece)
         if begins == _ELF:
             native.add(posixpath.dirname(entry.path))
-        digest.update(_line("x" if entry.executable else "f", known.hexdigest(), entry.path))
+        digest.update(_digest_line("x" if entry.executable else "f", known.hexdigest(), entry.path))
     return Layer(
-        kind=what.kind,
-        name=what.name,
+        kind=content.kind,
+        name=content.name,
         digest=digest.hexdigest(),
         size=size,
-        files=len(what.entries),
         native=tuple(sorted(native)),
     )
 
 
-def stamp(found: os.stat_result) -> tuple[int, int, int]:
-    """Changes when a file does: edited, replaced, or cut.
+def walk(root: str, into: str = "", skip: Skip = lambda found: False) -> list[LayerEntry]:
+    """Return every file below a directory, with paths below ``into``, in no order.
 
-    Not the time of its last change of *status*: installers link one file into
-    many environments, and each link would count as a change of all others.
+    Compiled modules are left out: they are compiled again. A link to a target
+    below ``root`` stays a link. A link that leaves ``root`` is followed, since
+    its target does not exist on a node. A broken link is left out.
     """
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    found: list[LayerEntry] = []
+    _walk(found, root, root, into, skip, (os.path.realpath(root),))
+    return found
 
 
-def pieces(entry: Entry) -> Iterator[bytes]:
-    """The bytes of a file, a piece at a time."""
+def _walk(
+    found: list[LayerEntry], root: str, folder: str, into: str, skip: Skip, above: tuple[str, ...]
+) -> None:
+    with os.scandir(folder) as items:
+        for item in items:
+            if item.name == "__pycache__" or skip(item):
+                continue
+            path = f"{into}/{item.name}" if into else item.name
+            if item.is_symlink():
+                _follow(found, root, item, path, skip, above)
+            elif item.is_dir():
+                _walk(found, root, item.path, path, skip, above)
+            else:
+                status = item.stat()
+                if stat.S_ISREG(status.st_mode):
+                    found.append(_file(path, item.path, status))
+
+
+def _follow(
+    found: list[LayerEntry],
+    root: str,
+    item: os.DirEntry[str],
+    path: str,
+    skip: Skip,
+    above: tuple[str, ...],
+) -> None:
+    try:
+        status = item.stat()
+    except OSError:
+        return  # The link is broken or part of a loop.
+    target = os.readlink(item.path)
+    here = os.path.relpath(item.path, root)
+    if target_inside(here, target) is not None:
+        found.append(LayerEntry(path=path, source=item.path, target=target))
+    elif stat.S_ISREG(status.st_mode):
+        found.append(_file(path, item.path, status))
+    elif stat.S_ISDIR(status.st_mode):
+        real = os.path.realpath(item.path)
+        # Not into a directory that contains the link: that would never end.
+        if not any(f"{folder}/".startswith(f"{real}/") for folder in above):
+            _walk(found, item.path, item.path, path, skip, (*above, real))
+
+
+def file_entry(path: str, source: str) -> LayerEntry:
+    """Make an entry of one file, with links to it resolved, at ``path``."""
+    return _file(path, source, os.stat(source))
+
+
+def _file(path: str, source: str, status: os.stat_result) -> LayerEntry:
+    return LayerEntry(
+        path=path,
+        source=source,
+        executable=bool(status.st_mode & 0o111),
+        size=status.st_size,
+        stamp=file_stamp(status),
+    )
+
+
+def file_stamp(status: os.stat_result) -> tuple[int, int, int]:
+    """Return a value that changes when a file is edited, replaced or truncated.
+
+    It does not include the time of the last *status* change: installers link
+    one file into many environments, and each link changes that time for all.
+    """
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def is_inside(path: str) -> bool:
+    """Whether a relative path stays below the directory it starts from."""
+    parts = path.split("/")
+    return not ("" in parts or "." in parts or ".." in parts or "\0" in path)
+
+
+def target_inside(path: str, target: str) -> str | None:
+    """Return the path that a link at ``path`` leads to; None if it is not below the same root."""
+    if target.startswith("/"):
+        return None
+    led_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return led_to if is_inside(led_to) else None
+
+
+def compiled_path(path: str, tag: str) -> str | None:
+    """Return where Python looks for the bytecode of a module; None if it is not to be compiled."""
+    folder, name = posixpath.split(path)
+    if not name.endswith(".py") or not folder.startswith(_MODULES):
+        return None
+    return posixpath.join(folder, "__pycache__", f"{name[:-3]}.{tag}.pyc")
+
+
+def _read(entry: LayerEntry) -> Iterator[bytes]:
     if entry.data is not None:
         yield entry.data
         return
@@ -186,30 +277,8 @@ def pieces(entry: Entry) -> Iterator[bytes]:
             yield piece
 
 
-def is_inside(path: str) -> bool:
-    """Whether a relative path stays below where it begins."""
-    parts = path.split("/")
-    return not ("" in parts or "." in parts or ".." in parts or "\0" in path)
-
-
-def target_inside(path: str, target: str) -> str | None:
-    """The path a link at ``path`` leads to, None if that is not below the same root."""
-    if target.startswith("/"):
-        return None
-    led_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    return led_to if is_inside(led_to) else None
-
-
-def compiled_path(path: str, tag: str) -> str | None:
-    """Where Python looks for the bytecode of a module; None if the file is none to compile."""
-    folder, name = posixpath.split(path)
-    if not name.endswith(".py") or not folder.startswith(_MODULES):
-        return None
-    return posixpath.join(folder, "__pycache__", f"{name[:-3]}.{tag}.pyc")
-
-
-def _line(kind: str, about: str, path: str) -> bytes:
-    # The path last and its length first: no two lists of files read the same.
+def _digest_line(kind: str, about: str, path: str) -> bytes:
+    # With the lengths first, two different lists of files never give the same bytes.
     encoded = path.encode("utf-8", "surrogateescape")
     shown = about.encode("utf-8", "surrogateescape")
     return b"%s %d %d %s %s\n" % (kind.encode(), len(shown), len(encoded), shown, encoded)

@@ -1,9 +1,10 @@
-"""The port between the master and its starters: reports in, orders and specs out.
+"""The registry as the master uses it: takes reports of starters, gives them orders and specs.
 
-``rest`` serves it from the master itself; ZooKeeper can implement it with
-nodes and watches. Orders are *levels*, not messages: the registry keeps the
-newest per container and a starter that was away learns it when it comes back,
-so that nothing is lost with a connection or a master.
+``rest`` implements it on the master's HTTP server; ``zookeeper`` takes registrations
+from ZooKeeper, publishes the cluster spec there, and leaves all else to ``rest``. An
+order is a *level*, not a message: the registry keeps the newest one of each
+container, and a starter that was disconnected reads it when it comes back. So no
+order is lost with a connection or a master.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from ytf.specs.usage import TaskUsage
+
 if TYPE_CHECKING:
-    from ytf.master.events import StarterRegistered, TaskExited, TaskStarted
-    from ytf.specs.cluster import ClusterSpec
-    from ytf.specs.names import ContainerId
+    from ytf.machine.events import StarterRegistered, TaskExited, TaskStarted
+    from ytf.specs.ids import ContainerId
+    from ytf.specs.status import ClusterSpec
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What one starter is to do, from now on.
+    """What one starter has to do from now on.
 
-    Be ``attempt`` of its task in ``generation`` of the job (a higher attempt
-    than its own: stop the program and register again), or ``stop``: end the
-    program within ``grace_s`` and go away.
+    It runs ``attempt`` of its task in ``generation`` of the job; if the attempt
+    is higher than its current one, it stops the program and registers again.
+    With ``stop`` it ends the program within ``grace_s`` and exits.
     """
 
     attempt: int
@@ -33,43 +36,77 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 10.0
 
 
+class ProgramCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """How the program of a container was at its starter's last heartbeat.
+
+    ``idle_since``: since when it has used no processor time, by the monotonic
+    clock of this process; None if it uses some. ``output_lost_at``: when the
+    disk of its logs was first found full, by the starter's clock. ``usage``: what
+    it uses; None before the first sample.
+    """
+
+    attempt: int
+    idle_since: float | None = None
+    usage: TaskUsage | None = None
+    output_lost_at: float | None = None
+
+
 class ReportSink(Protocol):
-    """What a registry gives reports to: the master."""
+    """The receiver of reports: the master."""
 
     def report(
         self, event: StarterRegistered | TaskStarted | TaskExited
     ) -> Awaitable[Order | None]:
-        """Take a report in; done once it is durable.
+        """Take a report; returns the starter's order once the report is in the journal.
 
-        Answers the starter's order, or None when this starter is not (or no
-        longer) one of the job's: it must stop.
+        Returns None if this starter is not, or no longer, part of the job: it
+        must stop.
         """
+        ...
+
+    def note(self, text: str, *, is_warning: bool = False) -> None:
+        """Take a message for the users of the job; with ``is_warning`` its status shows it."""
         ...
 
 
 class Registry(Protocol):
-    """Where starters report and learn. One per master, inside its event loop."""
+    """Connects the starters with their master. One per master, in its event loop."""
 
     async def start(self, sink: ReportSink) -> None:
-        """Begin to take reports."""
+        """Start to take reports and to answer starters."""
         ...
 
     def publish(self, spec: ClusterSpec) -> None:
-        """Make a cluster spec known to all; a lower revision never replaces a higher one."""
+        """Publish a cluster spec to all starters. A lower revision never replaces a higher one."""
         ...
 
-    def order(self, container: ContainerId, order: Order) -> None:
-        """Set what the starter of a container is to do."""
+    def order(self, container: ContainerId, order: Order, *, is_registered: bool = False) -> None:
+        """Set the order for the starter of a container.
+
+        ``is_registered``: an earlier master has the registration of this attempt in
+        its journal.
+        """
         ...
 
     def forget(self, container: ContainerId) -> None:
-        """The container is over; its starter, should it still call, is told to stop."""
+        """Forget a container that has ended. If its starter still calls, it is told to stop."""
         ...
 
     def last_heard(self, container: ContainerId) -> float | None:
-        """When (monotonic clock) the container's starter last called, None if never."""
+        """When the starter of a container called last, by the monotonic clock; None: never."""
+        ...
+
+    def condition(self, container: ContainerId) -> ProgramCondition | None:
+        """How the program of a container is; None if none runs or its starter never called."""
+        ...
+
+    async def remove(self) -> bool:
+        """Remove what was published outside of this process; the job has ended.
+
+        Returns whether nothing is left.
+        """
         ...
 
     async def close(self) -> None:
-        """Stop taking reports, after answering those that wait."""
+        """Answer all waiting starters, and take no more reports."""
         ...

@@ -1,7 +1,8 @@
-"""The registry served by the master itself (docs/protocols.md §1).
+"""The REST registry: starters report to the master's HTTP server (docs/protocols.md §1).
 
-A poll that has no news is a future in a queue: all are held equally long, so
-the queue is in the order of their ends and one timer serves thousands.
+A poll without news is held: it is a future in a queue. All polls are held
+equally long, so the queue is ordered by their ends, and one timer is enough for
+thousands of them.
 """
 
 from __future__ import annotations
@@ -9,99 +10,117 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from ytf.master.events import StarterRegistered, TaskExited, TaskStarted
-from ytf.registry.api import Order, ReportSink
-from ytf.specs.cluster import ClusterSpec
-from ytf.specs.names import ContainerId, TaskId
-from ytf.web.http import HttpServer
+from ytf.machine.events import StarterRegistered, TaskExited, TaskStarted
+from ytf.registry.api import Order, ProgramCondition, ReportSink
+from ytf.specs.ids import ContainerId, TaskId
+from ytf.specs.status import ClusterSpec
+from ytf.specs.usage import TaskUsage
 from ytf.web.messages import HttpError, Request, Response
-from ytf.web.signing import container_of
+from ytf.web.request_auth import container_of
+from ytf.web.server import HttpServer
+from ytf.wire.address import split_url
 
 _ORDERS_PER_MASTER = 1_000_000
 _TICK_S = 0.05
-"""Holds that end within one tick of each other are answered together."""
+"""Polls whose hold ends within one tick are answered together."""
 
-_Attempt = Annotated[int, msgspec.Meta(ge=0)]
+# Every field is bounded: reports go into the journal, and a value that the master could not
+# handle would end each master that reads it.
+_Counter = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Task = Annotated[TaskId, msgspec.Meta(max_length=300)]
+_Container = Annotated[ContainerId, msgspec.Meta(max_length=300)]
+_Host = Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[!-.0-~]+\Z")]
 _Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+_ExitCode = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_Signal = Annotated[int, msgspec.Meta(ge=0, le=128)]
+_Time = Annotated[float, msgspec.Meta(ge=0, le=253402300799)]
+"""Seconds since 1970, to the end of the year 9999."""
+_Text = Annotated[str, msgspec.Meta(max_length=16 * 1024)]
+
+
+_NO_USAGE = msgspec.Raw(b"null")
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    task: TaskId
-    attempt: _Attempt
-    container: ContainerId
+    """What every starter sends. The fields of a report are those of its event."""
+
+    task: _Task
+    attempt: _Counter
+    container: _Container
 
 
 class _Register(_Report, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    host: str
+    host: _Host
     port: _Port | None
     control: str | None
 
+    def __post_init__(self) -> None:
+        if self.control is not None:
+            split_url(f"http://{self.control}")
+
     def event(self) -> StarterRegistered:
-        return StarterRegistered(
-            task=self.task,
-            attempt=self.attempt,
-            container=self.container,
-            host=self.host,
-            port=self.port,
-            control=self.control,
-        )
+        return StarterRegistered(**msgspec.structs.asdict(self))
 
 
 class _Started(_Report, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def event(self) -> TaskStarted:
-        return TaskStarted(task=self.task, attempt=self.attempt, container=self.container)
+        return TaskStarted(**msgspec.structs.asdict(self))
 
 
 class _Exited(_Report, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    exit_code: int | None
-    signal: int | None
-    ended_at: float
-    tail: str = ""
-    reason: str = ""
-    port_taken: bool = False
+    exit_code: _ExitCode | None
+    signal: _Signal | None
+    ended_at: _Time
+    tail: _Text = ""
+    tail_stream: Literal["stdout", "stderr"] = "stderr"
+    reason: _Text = ""
+    port_lost: bool = False
+    output_lost_at: _Time | None = None
+    usage: msgspec.Raw = _NO_USAGE
 
     def event(self) -> TaskExited:
-        return TaskExited(
-            task=self.task,
-            attempt=self.attempt,
-            container=self.container,
-            exit_code=self.exit_code,
-            signal=self.signal,
-            ended_at=self.ended_at,
-            tail=self.tail,
-            reason=self.reason,
-            port_lost=self.port_taken,
-        )
+        fields = msgspec.structs.asdict(self)
+        return TaskExited(**{**fields, "usage": _usage(self.usage)})
 
 
 class _Poll(_Report, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    order: int
-    revision: int
+    order: _Counter
+    revision: _Counter
+    idle_s: _Time | None = None
+    """For how long its program has used no processor time; None if no program runs."""
+    output_lost_at: _Time | None = None
+    usage: msgspec.Raw = _NO_USAGE
 
 
 class _Starter:
-    """What is known of one container's starter."""
+    """The order of one container's starter, and its held poll."""
 
-    __slots__ = ("answer", "container", "heard", "hold", "number", "order")
+    __slots__ = (
+        "answer", "condition", "container", "heard", "hold", "number", "order", "registered"
+    )  # fmt: skip
 
     def __init__(self, container: ContainerId, number: int, order: Order) -> None:
         self.container = container
         self.number = number
         self.order = order
+        self.registered = 0
+        """The attempt whose registration is in the journal."""
         self.heard: float | None = None
         self.hold: asyncio.Future[Response] | None = None
+        self.condition: ProgramCondition | None = None
         self.answer: Response | None = None
-        """Answer A, as long as neither the order nor the cluster spec changes."""
+        """The answer to its polls, until its order or the cluster spec changes."""
 
 
 _REGISTER = msgspec.json.Decoder(_Register)
 _STARTED = msgspec.json.Decoder(_Started)
 _EXITED = msgspec.json.Decoder(_Exited)
 _POLL = msgspec.json.Decoder(_Poll)
+_USAGE: msgspec.json.Decoder[TaskUsage | None] = msgspec.json.Decoder(TaskUsage | None)
 
 _R = TypeVar("_R", bound=_Report)
 
@@ -109,14 +128,14 @@ _R = TypeVar("_R", bound=_Report)
 class RestRegistry:
     """A :class:`~ytf.registry.api.Registry` on the master's HTTP server.
 
-    ``attempt`` is the master's: each master numbers its orders above those of
-    all earlier ones, so that a starter takes the new master's order for news.
-    A recovering master sets the orders of the containers it knows before
+    ``attempt`` is the master's attempt. Each master numbers its orders above those
+    of all earlier masters, so that a starter recognises its order as new. A
+    recovering master sets the orders of all known containers before
     :meth:`start`; until then starters are told to try again.
     """
 
     def __init__(self, server: HttpServer, *, attempt: int, hold_s: float = 5.0) -> None:
-        self._gatekeeper = server.gatekeeper
+        self._verifier = server.verifier
         self._hold_s = hold_s
         self._first = attempt * _ORDERS_PER_MASTER + 1
         self._sink: ReportSink | None = None
@@ -126,7 +145,7 @@ class RestRegistry:
         self._reports: set[asyncio.Task[Response]] = set()
         self._revision = 0
         self._cluster: Response | None = None
-        self._answers: dict[tuple[int, Order], Response] = {}
+        self._answers: dict[tuple[int, int, Order], Response] = {}
         server.route("POST", "/starter/v1/register", self._on_register)
         server.route("POST", "/starter/v1/poll", self._on_poll)
         server.route("POST", "/starter/v1/started", self._on_started)
@@ -136,11 +155,11 @@ class RestRegistry:
     # The port.
 
     async def start(self, sink: ReportSink) -> None:
-        """Begin to take reports; from now on an unknown container's poll is a 409."""
+        """Start to take reports. From now on the poll of an unknown container gets a 409."""
         self._sink = sink
 
     def publish(self, spec: ClusterSpec) -> None:
-        """Make a cluster spec known to all; a lower revision never replaces a higher one."""
+        """Publish a cluster spec to all starters. A lower revision never replaces a higher one."""
         if spec.revision <= self._revision:
             return
         self._revision = spec.revision
@@ -150,11 +169,12 @@ class RestRegistry:
             starter.answer = None
         self._answer_holds()
 
-    def order(self, container: ContainerId, order: Order) -> None:
-        """Set what the starter of a container is to do; the same order again is no news."""
+    def order(self, container: ContainerId, order: Order, *, is_registered: bool = False) -> None:
+        """Set the order for the starter of a container. Repeating the same order does nothing."""
         starter = self._starters.get(container)
         if starter is None:
-            self._starters[container] = _Starter(container, self._first, order)
+            starter = self._starters[container] = _Starter(container, self._first, order)
+            starter.registered = order.attempt if is_registered else 0
         elif starter.order != order:
             starter.number += 1
             starter.order = order
@@ -162,19 +182,43 @@ class RestRegistry:
             self._answer_hold(starter)
 
     def forget(self, container: ContainerId) -> None:
-        """The container is over; its starter, should it still call, is told to stop."""
-        self._gatekeeper.forget(container)
+        """Forget a container that has ended. If its starter still calls, it is told to stop."""
+        self._verifier.forget(container)
         starter = self._starters.pop(container, None)
         if starter is not None and starter.hold is not None and not starter.hold.done():
             starter.hold.set_exception(_revoked(container))
 
     def last_heard(self, container: ContainerId) -> float | None:
-        """When (monotonic clock) the container's starter last called, None if never."""
+        """When the starter of a container called last, by the monotonic clock; None: never."""
         starter = self._starters.get(container)
         return None if starter is None else starter.heard
 
+    def condition(self, container: ContainerId) -> ProgramCondition | None:
+        """How the program of a container is; None if none runs or its starter never called."""
+        starter = self._starters.get(container)
+        return None if starter is None else starter.condition
+
+    def registered_attempt(self, container: ContainerId) -> int:
+        """The attempt of a container whose registration is in the journal; 0 if none is."""
+        starter = self._starters.get(container)
+        return 0 if starter is None else starter.registered
+
+    def note_registered(self, container: ContainerId, attempt: int) -> None:
+        """Tell a starter that its registration, which came another way, is in the journal."""
+        starter = self._starters.get(container)
+        if starter is not None and starter.registered < attempt:
+            starter.registered = attempt
+            # A poll that does not know of it is answered at once, also if it is yet to come.
+            starter.number += 1
+            starter.answer = None
+            self._answer_hold(starter)
+
+    async def remove(self) -> bool:
+        """Do nothing: all of it is in this process."""
+        return True
+
     async def close(self) -> None:
-        """Stop taking reports, after answering those that wait."""
+        """Answer all waiting starters, and take no more reports."""
         self._sink = None
         self._answer_holds()
         if self._timer is not None:
@@ -209,12 +253,15 @@ class RestRegistry:
             self._reports.discard(task)
         starter = self._starters.get(event.container)
         if order is None or (before is not None and starter is None):
-            self._gatekeeper.forget(event.container)
+            self._verifier.forget(event.container)
             raise _revoked(event.container)
-        # An order that was set while the report was being written is newer than the sink's.
+        # If the order was changed while the report was written, it is newer than the sink's.
         if starter is None or starter.number == number:
             self.order(event.container, order)
             starter = self._starters[event.container]
+        if isinstance(event, StarterRegistered) and starter.registered < event.attempt:
+            starter.registered = event.attempt
+            starter.answer = None
         starter.heard = time.monotonic()
         return self._answer(starter)
 
@@ -223,9 +270,10 @@ class RestRegistry:
         self._ready()
         starter = self._starters.get(body.container)
         if starter is None:
-            self._gatekeeper.forget(body.container)
+            self._verifier.forget(body.container)
             raise _revoked(body.container)
-        starter.heard = time.monotonic()
+        starter.heard = now = time.monotonic()
+        starter.condition = _condition(body, now)
         if starter.number > body.order or self._revision > body.revision:
             return self._answer(starter)
         return self._hold(starter)
@@ -236,7 +284,7 @@ class RestRegistry:
         if starter is not None:
             starter.heard = time.monotonic()
         if self._cluster is None:
-            raise HttpError(404, "there is no cluster spec yet: not everyone has registered")
+            raise HttpError(404, "there is no cluster spec yet: not every task has registered")
         return self._cluster
 
     def _ready(self) -> ReportSink:
@@ -248,18 +296,24 @@ class RestRegistry:
 
     def _answer(self, starter: _Starter) -> Response:
         if starter.answer is None:
-            key = (starter.number, starter.order)
+            key = (starter.number, starter.registered, starter.order)
             answer = self._answers.get(key)
             if answer is None:
                 order = msgspec.to_builtins(starter.order)
                 order["number"] = starter.number
-                answer = Response.json({"order": order, "revision": self._revision})
+                answer = Response.json(
+                    {
+                        "order": order,
+                        "revision": self._revision,
+                        "registered": starter.registered,
+                    }
+                )
                 self._answers[key] = answer
             starter.answer = answer
         return starter.answer
 
     def _hold(self, starter: _Starter) -> asyncio.Future[Response]:
-        # A starter has one poll at a time: an older one comes from a connection it gave up.
+        # A starter has one poll at a time: an older one is of a connection that it has left.
         self._answer_hold(starter)
         loop = asyncio.get_running_loop()
         hold: asyncio.Future[Response] = loop.create_future()
@@ -282,7 +336,7 @@ class RestRegistry:
 
     def _answer_hold(self, starter: _Starter) -> None:
         hold, starter.hold = starter.hold, None
-        # A hold is done already when its connection was lost: then it is cancelled.
+        # A hold whose connection was lost is already cancelled.
         if hold is not None and not hold.done():
             hold.set_result(self._answer(starter))
 
@@ -294,7 +348,7 @@ class RestRegistry:
 
 
 def _decode(decoder: msgspec.json.Decoder[_R], request: Request) -> _R:
-    """A starter's report, or a 400; a 401 if it speaks for a container that is not its own."""
+    """Decode a starter's report. Raises a 400, or a 401 if it names another container."""
     container = container_of(request)
     try:
         body = decoder.decode(request.body)
@@ -303,6 +357,28 @@ def _decode(decoder: msgspec.json.Decoder[_R], request: Request) -> _R:
     if body.container != container:
         raise HttpError(401, f"{request.actor} may not speak for {body.container}")
     return body
+
+
+def _condition(poll: _Poll, now: float) -> ProgramCondition | None:
+    if poll.idle_s is None:
+        return None
+    return ProgramCondition(
+        attempt=poll.attempt,
+        idle_since=now - poll.idle_s if poll.idle_s else None,
+        output_lost_at=poll.output_lost_at,
+        usage=_usage(poll.usage),
+    )
+
+
+def _usage(told: msgspec.Raw) -> TaskUsage | None:
+    """What a program uses; None if that is not told, or cannot be.
+
+    A starter whose report is refused ends its program: a wrong figure must not.
+    """
+    try:
+        return _USAGE.decode(told)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _revoked(container: ContainerId) -> HttpError:

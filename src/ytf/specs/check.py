@@ -1,4 +1,4 @@
-"""What a job spec must be beyond its types, before anything is done with it."""
+"""Checks the rules of a job spec that its types do not express."""
 
 from __future__ import annotations
 
@@ -8,33 +8,56 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ytf.errors import SpecError
+from ytf.errors import SpecError, shown, under
 from ytf.specs.grammar import MAX_TASKS, check_group_names
-from ytf.specs.job import TENSORBOARD, Backoff, JobSpec, Resources, TaskGroupSpec, Timeouts
-from ytf.specs.units import MAX_INT, parse_memory
-from ytf.specs.wishes import check_label, check_other_resources, check_wishes
-from ytf.specs.wording import shown, under
+from ytf.specs.job import (
+    MAX_INT,
+    TENSORBOARD,
+    Backoff,
+    JobSpec,
+    Resources,
+    TaskGroupSpec,
+    Timeouts,
+    parse_memory,
+    parse_ports,
+)
+from ytf.specs.registry import check_registry
 
 MAX_SECONDS = 10 * 365 * 24 * 3600
-"""Ten years: beyond it clocks and timers of the systems below give up."""
+"""Ten years: clocks and timers of the systems below do not go further."""
 MAX_STRING = 128 * 1024
 """Linux passes no longer string to a program (``MAX_ARG_STRLEN``), its final NUL included."""
+MAX_PROCESSES = 256
+"""The most processes of a task."""
 MAX_FACTOR = 100.0
-"""``Backoff`` takes up to the 64th power, which must stay a float."""
+"""``Backoff`` raises it to at most the 64th power, which must fit a float."""
+MAX_TAGS = 10
+"""The most tags an application may have (``ApplicationSubmissionContextPBImpl``)."""
+TAG = r"[!-+\--~]([ -+\--~]{0,98}[!-+\--~])?"
+"""Up to 100 printable ASCII characters but the comma, which separates tags everywhere."""
+LABEL = r"[0-9A-Za-z][0-9A-Za-z_-]{0,254}"
+"""``NodeLabelUtil.checkAndThrowLabelName``."""
+IMAGE = r"[A-Za-z0-9][A-Za-z0-9._/:@-]*"
+"""The characters of an image's name: nothing that a shell or the engine's options would read."""
+ENGINE = r"[A-Za-z0-9][A-Za-z0-9._-]*|/.*[^/]"
+RESOURCE_NAME = r"([0-9A-Za-z.-]+/)?[A-Za-z][0-9A-Za-z_.-]*"
+"""What a resource type may be called: ``yarn.io/fpga``, ``licences``."""
 
+_NAMED = {"memory-mb": "memory", "memory": "memory", "vcores": "vcores", "yarn.io/gpu": "gpus"}
+_ACL_FORMS = 'write users, then groups: "alice,bob admins", " admins", or "*" for everybody'
 _SCRIPT = re.compile(r"\$DTF_TASK_SCRIPT\b|\$\{DTF_TASK_SCRIPT\}")
-"""Not ``${DTF_TASK_SCRIPT-…}``, which is prepared for there being none."""
+"""Not ``${DTF_TASK_SCRIPT-…}``, which has a value also without a script."""
 
 
 def check(spec: JobSpec) -> None:
-    """Raise :class:`SpecError`, naming the place, unless the spec makes sense.
+    """Raise :class:`SpecError` with the place of the first error in the spec.
 
-    It promises that the job can be planned and, given the resources, would run
-    and end; whether files exist and a backend agrees is not looked at.
+    A job whose spec passes can be planned and, given the resources, would run and
+    end. Whether files exist and whether a backend accepts the job is not checked.
     """
     _check_leaves(spec, "")
     _check_job(spec)
-    check_wishes(spec)
+    _check_queue_request(spec)
     if not spec.groups:
         raise SpecError("a job needs at least one task group", where="groups")
     check_group_names(spec.groups, path="groups")
@@ -42,15 +65,17 @@ def check(spec: JobSpec) -> None:
         _check_group(group, under("groups", name))
     _check_programs(spec)
     _check_life(spec)
-    _check_env(spec.env, "env")
+    _check_env(spec.task_env, "task_env")
     _check_files(spec)
+    _check_docker(spec)
     _check_timeouts(spec.timeouts)
 
 
 def _check_job(spec: JobSpec) -> None:
     _single_line(spec.name, "name")
     _single_line(spec.queue, "queue")
-    _not_empty(spec.environment, "environment")
+    _not_empty(spec.env, "env")
+    check_registry(spec.registry)
     if spec.python is not None and not spec.python.startswith("/"):
         raise SpecError(
             f"must be the path of a Python on the nodes, from / on, not {shown(spec.python)}",
@@ -59,8 +84,6 @@ def _check_job(spec: JobSpec) -> None:
     for where, path in (("input", spec.input), ("output", spec.output)):
         if path is not None:
             _not_empty(path, where)
-    if spec.docker_image is not None:
-        _not_empty(spec.docker_image, "docker_image")
     if spec.tensorboard and spec.output is None:
         raise SpecError(
             "TensorBoard needs to know where the summaries are",
@@ -72,6 +95,108 @@ def _check_job(spec: JobSpec) -> None:
     _seconds(spec.master.attempt_window_s, "master.attempt_window_s")
     _in_range(spec.max_node_failures, 1, MAX_INT, "max_node_failures")
     _in_range(spec.log_limit_mb, 1, MAX_INT, "log_limit_mb")
+    for where, ports in (("task_ports", spec.task_ports), ("control_ports", spec.control_ports)):
+        if ports is not None:
+            parse_ports(ports, where=where)
+
+
+def _check_docker(spec: JobSpec) -> None:
+    if spec.docker_image is not None:
+        _check_image(spec.docker_image, "docker_image")
+    for name, group in spec.groups.items():
+        where = f"groups.{name}"
+        if group.docker_image:
+            _check_image(group.docker_image, f"{where}.docker_image")
+        if spec.docker_image_of(name) is None:
+            continue
+        given = "env" if group.env is None else f"{where}.env"
+        if (group.env or spec.env) != "node":
+            raise SpecError(
+                f"{name} runs in a docker image, which brings its own python",
+                where=given,
+                hint="leave env out, or the image",
+            )
+        if name == TENSORBOARD and group.command is None:
+            raise SpecError(
+                "ytf's own TensorBoard does not run in an image",
+                where=f"{where}.docker_image",
+                hint="leave the image out, or give a command for it",
+            )
+    engine = spec.docker.engine
+    if engine is not None and re.fullmatch(ENGINE, engine) is None:
+        raise SpecError(
+            f"must be docker, podman, or the path of a command from / on, not {shown(engine)}",
+            where="docker.engine",
+        )
+    _check_env(spec.docker.engine_env, "docker.engine_env")
+
+
+def _check_image(image: str, where: str) -> None:
+    if re.fullmatch(IMAGE, image) is None:
+        raise SpecError(
+            f"{shown(image)} cannot be the name of an image",
+            where=where,
+            hint="names look like tensorflow/tensorflow:2.15.0 or host:5000/team/image@sha256:…",
+        )
+
+
+def _check_queue_request(spec: JobSpec) -> None:
+    """Check what is passed on to the cluster's queue."""
+    if spec.gpus_per_node is not None:
+        _in_range(spec.gpus_per_node, 1, MAX_INT, "gpus_per_node")
+    if spec.priority is not None and not 0 <= spec.priority <= MAX_INT:
+        raise SpecError(f"must be 0 to {MAX_INT}, not {shown(spec.priority)}", where="priority")
+    _check_tags(spec.tags)
+    for where, acl in (("acl_view", spec.acl_view), ("acl_modify", spec.acl_modify)):
+        if acl is not None:
+            _check_acl(acl, where)
+    if spec.node_label is not None:
+        _check_label(spec.node_label, "node_label")
+
+
+def _check_label(label: str, where: str) -> None:
+    """Check a node label; the empty label means nodes without one."""
+    if label and re.fullmatch(LABEL, label) is None:
+        raise SpecError(
+            f"{shown(label)} cannot be a node's label",
+            where=where,
+            hint="a label is letters, digits, '-' and '_', and begins with a letter or digit",
+        )
+
+
+def _check_other_resources(resources: Resources, path: str) -> None:
+    """Check the amounts of resources that have no field of their own."""
+    for name, amount in resources.others.items():
+        where = under(path, name)
+        if name in _NAMED:
+            raise SpecError(
+                "has a field of its own", where=where, hint=f"give it as {_NAMED[name]}"
+            )
+        if re.fullmatch(RESOURCE_NAME, name) is None:
+            raise SpecError(
+                f"{shown(name)} cannot be the name of a resource",
+                where=where,
+                hint="names look like yarn.io/fpga",
+            )
+        if not 0 <= amount <= MAX_INT:
+            raise SpecError(f"must be 0 to {MAX_INT}, not {shown(amount)}", where=where)
+
+
+def _check_tags(tags: tuple[str, ...]) -> None:
+    if len(tags) > MAX_TAGS:
+        raise SpecError(f"a job may have {MAX_TAGS} tags, not {len(tags)}", where="tags")
+    for tag in tags:
+        if re.fullmatch(TAG, tag) is None:
+            raise SpecError(
+                f"{shown(tag)} cannot be a tag",
+                where="tags",
+                hint="a tag is up to 100 printable ASCII characters without a comma",
+            )
+
+
+def _check_acl(acl: str, where: str) -> None:
+    if not acl.isprintable() or not 1 <= len(acl.split()) <= 2:
+        raise SpecError(f"{shown(acl)} is not understood", where=where, hint=_ACL_FORMS)
 
 
 def _check_group(group: TaskGroupSpec, path: str) -> None:
@@ -92,19 +217,20 @@ def _check_group(group: TaskGroupSpec, path: str) -> None:
             )
         _check_resources(resources, where)
     _in_range(group.max_restarts, 0, MAX_INT, f"{path}.max_restarts")
+    _in_range(group.processes, 1, MAX_PROCESSES, f"{path}.processes")
     _check_backoff(group.backoff, f"{path}.backoff")
-    if group.environment is not None:
-        _not_empty(group.environment, f"{path}.environment")
+    if group.env is not None:
+        _not_empty(group.env, f"{path}.env")
     if group.node_label is not None:
-        check_label(group.node_label, f"{path}.node_label")
-    _check_env(group.env, f"{path}.env")
+        _check_label(group.node_label, f"{path}.node_label")
+    _check_env(group.task_env, f"{path}.task_env")
 
 
 def _check_resources(resources: Resources, path: str) -> None:
     parse_memory(resources.memory_mb, where=f"{path}.memory")
     _in_range(resources.vcores, 1, MAX_INT, f"{path}.vcores")
     _in_range(resources.gpus, 0, MAX_INT, f"{path}.gpus")
-    check_other_resources(resources, f"{path}.others")
+    _check_other_resources(resources, f"{path}.others")
 
 
 def _check_backoff(backoff: Backoff, path: str) -> None:
@@ -122,8 +248,8 @@ def _check_backoff(backoff: Backoff, path: str) -> None:
 
 
 def _check_timeouts(timeouts: Timeouts) -> None:
-    # To wait for nothing can be meant in these two: kill at once, drop the evaluator.
-    may_be_zero = {"stop_grace_s", "evaluator_s"}
+    # 0 makes sense for these: kill at once, do not wait for the evaluator or for workers.
+    may_be_zero = {"stop_grace_s", "evaluator_s", "after_chief_s"}
     for name in timeouts.__struct_fields__:
         value: float | None = getattr(timeouts, name)
         if value is not None:
@@ -159,7 +285,9 @@ def _check_programs(spec: JobSpec) -> None:
             raise SpecError("the client needs a command to run", where="client_command")
     elif spec.client_command is not None:
         raise SpecError(
-            "nobody would run this command", where="client_command", hint="add client: true"
+            "without a client no task runs this command",
+            where="client_command",
+            hint="add client: true",
         )
     elif spec.servers and spec.command is not None:
         raise SpecError(
@@ -227,14 +355,14 @@ def _check_files(spec: JobSpec) -> None:
         for length in range(1, len(parts)):
             if "/".join(parts[:length]) in taken:
                 raise SpecError(
-                    f"lies inside {shown('/'.join(parts[:length]))}, which is shipped itself",
+                    f"is inside {shown('/'.join(parts[:length]))}, which is shipped itself",
                     where=where,
                     hint="ship one of the two, or give this one a name outside the other",
                 )
 
 
 def _check_leaves(value: object, path: str) -> None:
-    """Refuse strings no system call takes and numbers that are none, wherever they are."""
+    """Refuse strings that no system call takes, and nan and infinity, in any field."""
     if isinstance(value, str):
         if "\0" in value:
             raise SpecError("has a NUL character in it", where=path)

@@ -1,28 +1,35 @@
-"""The one codec of job specs: dict, JSON and YAML, strict in, canonical out.
+"""Decodes job specs from plain data and JSON, and encodes them likewise.
 
 Decoding takes exactly the fields of :class:`JobSpec` and ends with
-:func:`check`; whatever is wrong becomes a :class:`SpecError` that names the
-place. Encoding leaves out what is as by default, and decodes to an equal spec.
+:func:`check`. It raises :class:`SpecError` with the place of what is wrong.
+Encoding leaves out fields that have their default.
 
-Resources that are given in part inherit the rest: a task's override from its
-group, the master's from the master's own default.
+Resources that are given in part inherit the rest: an override from its group,
+the master's from the master's own default. A time may be text with units: ``1h``.
+
+JSON text is read with no surprises: duplicate keys, NaN and endless numbers are
+refused rather than taken in silently. ``yaml_builder`` does the same for YAML,
+and is a module of its own because its import is slow.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from enum import Enum
+from typing import NoReturn
 
 import msgspec
 
-from ytf.errors import SpecError
-from ytf.specs.blame import blame
+from ytf.errors import SpecError, shown, under
 from ytf.specs.check import check
-from ytf.specs.job import JobSpec, MasterSpec, Resources, TaskGroupSpec
-from ytf.specs.text import read_json, read_yaml, write_json, write_yaml
-from ytf.specs.units import parse_memory
-from ytf.specs.wording import shown, under
+from ytf.specs.decode_errors import decode_error
+from ytf.specs.durations import parse_duration
+from ytf.specs.job import JobSpec, MasterSpec, Resources, TaskGroupSpec, parse_memory
+
+MAX_DIGITS = 400
+"""The most digits of an integer."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -35,7 +42,7 @@ def from_dict(data: object) -> JobSpec:
     try:
         spec = msgspec.convert(data, JobSpec)
     except msgspec.ValidationError as exc:
-        raise blame(data, JobSpec) from exc
+        raise decode_error(data, JobSpec) from exc
     check(spec)
     return spec
 
@@ -55,27 +62,57 @@ def to_json(spec: JobSpec) -> str:
     return write_json(to_dict(spec))
 
 
-def from_yaml(text: str | bytes) -> JobSpec:
-    """The job spec that a YAML text describes."""
-    return from_dict(read_yaml(text))
+def read_json(text: str | bytes) -> object:
+    """The data a JSON text holds."""
+    try:
+        return json.loads(
+            decoded(text),
+            object_pairs_hook=_unique,
+            parse_int=whole_number,
+            parse_constant=_not_a_number,
+        )
+    except json.JSONDecodeError as exc:
+        where = f"line {exc.lineno}, column {exc.colno}"
+        raise SpecError(f"not JSON: {exc.msg}", where=where) from exc
+    except RecursionError as exc:
+        raise SpecError("nested too deeply for a job spec") from exc
 
 
-def to_yaml(spec: JobSpec) -> str:
-    """The job spec as YAML text."""
-    return write_yaml(to_dict(spec))
+def write_json(data: object) -> str:
+    """Data as JSON text, indented, with a final line ending."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def decoded(text: str | bytes) -> str:
+    """The text of a file in UTF-8, without a byte order mark."""
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise SpecError(f"not UTF-8 text: {exc.reason} at byte {exc.start}") from exc
+
+
+def whole_number(digits: str) -> int:
+    """The integer that is written so; Python itself refuses some thousands of digits."""
+    if len(digits) > MAX_DIGITS:
+        raise SpecError(f"a number of {len(digits)} digits is too large for anything here")
+    return int(digits)
 
 
 def _normalized(data: object) -> object:
-    """The data with memory in MB, indices as integers and inherited resources in place.
+    """The data with memory in MB, times in seconds, indices as integers and inherited resources.
 
-    What has not the expected shape is left as it is, for msgspec to refuse.
+    Data of a wrong shape is left as it is: msgspec refuses it.
     """
     data = _at(data, "groups", lambda groups: _each(groups, "groups", _normalized_group))
+    data = _at(data, "timeouts", lambda own: _in_seconds(own, "timeouts"))
     return _at(data, "master", _normalized_master)
 
 
 def _normalized_group(group: object, path: str) -> object:
     group = _at(group, "resources", lambda own: _in_mb(own, f"{path}.resources"))
+    group = _at(group, "backoff", lambda own: _in_seconds(own, f"{path}.backoff"))
     usual = group.get("resources", {}) if isinstance(group, dict) else {}
 
     def override(own: object, path: str) -> object:
@@ -94,7 +131,17 @@ def _normalized_master(master: object) -> object:
         own = _in_mb(own, "master.resources")
         return {**_plain_all(MasterSpec().resources), **own} if isinstance(own, dict) else own
 
-    return _at(master, "resources", resources)
+    return _at(_in_seconds(master, "master"), "resources", resources)
+
+
+def _in_seconds(data: object, path: str) -> object:
+    """A part of a spec with text for its times (``…_s``) parsed."""
+
+    def seconds(value: object, path: str) -> object:
+        is_time = path.endswith("_s") and isinstance(value, str)
+        return parse_duration(str(value), where=path) if is_time else value
+
+    return _each(data, path, seconds)
 
 
 def _in_mb(resources: object, path: str) -> object:
@@ -125,7 +172,7 @@ def _at(data: object, key: str, change: Callable[[object], object]) -> object:
 
 
 def _each(data: object, path: str, change: Callable[[object, str], object]) -> object:
-    """A copy of a mapping with all values changed; ``change`` is told each one's path."""
+    """A copy of a mapping with all values changed; ``change`` gets each value and its path."""
     if isinstance(data, dict):
         return {key: change(value, under(path, key)) for key, value in data.items()}
     return data
@@ -155,7 +202,7 @@ def _plain_group(group: TaskGroupSpec) -> dict[str, object]:
 
 
 def _plain_struct(struct: msgspec.Struct, **replaced: object) -> dict[str, object]:
-    """The fields that are not as by default, some of them said in another way."""
+    """The fields that do not have their default; ``replaced`` gives other values for some."""
     plain: dict[str, object] = {}
     for field in msgspec.structs.fields(struct):
         value = getattr(struct, field.name)
@@ -177,3 +224,16 @@ def _plain_all(resources: Resources) -> dict[str, object]:
             resources.__struct_fields__, resources.__struct_encode_fields__, strict=True
         )
     }
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise SpecError(f"duplicate: the key {shown(key)} is there twice in one object")
+        found[key] = value
+    return found
+
+
+def _not_a_number(name: str) -> NoReturn:
+    raise SpecError(f"{name} is not a number")

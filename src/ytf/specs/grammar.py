@@ -1,4 +1,4 @@
-"""The command line's short forms: ``-r``, ``-c``, ``-m``, ``--task_gpus`` and ``--task_resources``.
+"""Parses the short forms of ``-r``, ``-c``, ``-m``, ``--task_gpus`` and ``--task_resources``.
 
 ::
 
@@ -6,7 +6,8 @@
     override    = [ group [ "[" index "]" ] ":" ] amount
     overrides   = override { "," override }          the option may be repeated
 
-With ``--task_resources`` an amount is ``name "=" count``.
+With ``--task_resources`` an amount is ``name "=" count``. There may be spaces
+around every word: ``"ps:2, worker:4"``.
 
 The most specific override wins, whatever their order: a task's over its
 group's over the general one.
@@ -20,10 +21,8 @@ from enum import Enum
 
 import msgspec
 
-from ytf.errors import SpecError
-from ytf.specs.job import CLIENT, Resources, TaskGroupSpec
-from ytf.specs.units import MAX_INT, format_memory, parse_memory
-from ytf.specs.wording import did_you_mean, shown, under
+from ytf.errors import SpecError, did_you_mean, shown, under
+from ytf.specs.job import CLIENT, MAX_INT, Resources, TaskGroupSpec, format_memory, parse_memory
 
 MAX_TASKS = 100_000
 """The most tasks a group may have."""
@@ -32,7 +31,7 @@ MAX_NAME = 63
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _OVERRIDE = re.compile(r"(?:([^:\[\]]*)(?:\[([^:\[\]]*)\])?:)?([^:\[\]]*)")
-_REQUIREMENT_FORM = "write it like ps:1,worker:4, without spaces"
+_REQUIREMENT_FORM = "write it like ps:1,worker:4"
 _STRAY_COMMA = "there is nothing on one side of a comma"
 _OVERRIDE_FORMS = "write 4 for all tasks, worker:4 for a group or worker[0]:4 for one task"
 _OTHER = "--task_resources"
@@ -40,7 +39,7 @@ _OTHER_FORMS = "write yarn.io/fpga=1, worker:yarn.io/fpga=1 or worker[0]:yarn.io
 
 
 class Quantity(Enum):
-    """What an override is about, by the option that gives it."""
+    """What an override gives an amount of; the value is its option."""
 
     VCORES = "-c"
     MEMORY = "-m"
@@ -48,7 +47,7 @@ class Quantity(Enum):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Whom an override is for: everyone, a group, or one task of it."""
+    """What an override applies to: all tasks, a group, or one task of it."""
 
     group: str | None = None
     index: int | None = None
@@ -63,11 +62,11 @@ def parse_requirement(text: str) -> dict[str, int]:
     """Group → number of tasks, in the order written."""
     counts: dict[str, int] = {}
     seen: dict[str, str] = {}
-    for part in text.split(","):
+    for part in split_list(text):
         where = f"-r {shown(part)}"
         if not part and text:
             raise SpecError(_STRAY_COMMA, where=f"-r {shown(text)}", hint=_REQUIREMENT_FORM)
-        name, colon, count = part.partition(":")
+        name, colon, count = map(str.strip, part.partition(":"))
         if not colon:
             raise SpecError("expected <group>:<number>", where=where, hint=_REQUIREMENT_FORM)
         check_group_name(name, where=where)
@@ -78,9 +77,9 @@ def parse_requirement(text: str) -> dict[str, int]:
     return counts
 
 
-def format_requirement(counts: Mapping[str, int]) -> str:
-    """The requirement as text; :func:`parse_requirement` gives it back."""
-    return ",".join(f"{name}:{count}" for name, count in counts.items())
+def split_list(text: str) -> list[str]:
+    """The parts of a comma-separated list, without spaces around them."""
+    return [part.strip() for part in text.split(",")]
 
 
 def parse_overrides(
@@ -88,15 +87,15 @@ def parse_overrides(
     texts: Iterable[str],
     counts: Mapping[str, int],
     *,
-    setting: str | None = None,
+    source: str | None = None,
 ) -> dict[Place, int]:
-    """What each place is given, for a job of these groups.
+    """The amount for each place, in a job with these groups.
 
-    ``setting`` names who said so, where it was not the option.
+    ``source`` names the setting that gave the texts; default: the option did.
     """
     found: dict[Place, int] = {}
-    said = setting or quantity.value
-    for where, place, text in _by_place(said, texts, counts, _OVERRIDE_FORMS):
+    source = source or quantity.value
+    for where, place, text in _by_place(source, texts, counts, _OVERRIDE_FORMS):
         amount = _amount(quantity, text, where)
         if place in found:
             raise _same_place(place, _format_amount(quantity, found[place]), where)
@@ -107,10 +106,10 @@ def parse_overrides(
 def parse_other_resources(
     texts: Iterable[str], counts: Mapping[str, int]
 ) -> dict[str, dict[Place, int]]:
-    """What each place is given of resources that have no option of their own, by name."""
+    """The amounts of resources that have no option of their own: name → place → amount."""
     found: dict[str, dict[Place, int]] = {}
     for where, place, text in _by_place(_OTHER, texts, counts, _OTHER_FORMS):
-        name, equals, number = text.rpartition("=")
+        name, equals, number = map(str.strip, text.rpartition("="))
         if not equals or not name:
             raise SpecError("expected <name>=<number>", where=where, hint=_OTHER_FORMS)
         given = found.setdefault(name, {})
@@ -118,16 +117,6 @@ def parse_other_resources(
             raise _same_place(place, f"{name}={given[place]}", where)
         given[place] = _number(number, f"the number of {name}", 0, MAX_INT, where)
     return found
-
-
-def format_overrides(quantity: Quantity, overrides: Mapping[Place, int]) -> str:
-    """Overrides as one option's text; :func:`parse_overrides` gives them back."""
-    return ",".join(
-        _format_amount(quantity, amount)
-        if place.group is None
-        else f"{place}:{_format_amount(quantity, amount)}"
-        for place, amount in overrides.items()
-    )
 
 
 def task_groups(
@@ -138,7 +127,7 @@ def task_groups(
     gpus: Mapping[Place, int],
     others: Mapping[str, Mapping[Place, int]] | None = None,
 ) -> dict[str, TaskGroupSpec]:
-    """Groups with the resources the overrides leave them."""
+    """Task groups with the resources that result from the overrides."""
     others = others or {}
     default = Resources()
 
@@ -150,7 +139,7 @@ def task_groups(
             return otherwise
 
         return Resources(
-            memory_mb=most_specific(memory, default.memory_mb),
+            memory=most_specific(memory, default.memory_mb),
             vcores=most_specific(vcores, default.vcores),
             gpus=most_specific(gpus, default.gpus),
             others={
@@ -206,7 +195,7 @@ def check_group_name(name: str, *, where: str) -> None:
 
 
 def check_group_names(names: Iterable[str], *, path: str) -> None:
-    """Raise :class:`SpecError` unless the names are fit for task groups, and all different."""
+    """Raise :class:`SpecError` unless task groups may have these names, and all differ."""
     seen: dict[str, str] = {}
     for name in names:
         where = under(path, name)
@@ -227,17 +216,17 @@ def _same_name(name: str, other: str, where: str) -> SpecError:
 
 
 def _by_place(
-    said: str, texts: Iterable[str], counts: Mapping[str, int], forms: str
+    source: str, texts: Iterable[str], counts: Mapping[str, int], forms: str
 ) -> Iterator[tuple[str, Place, str]]:
-    """Each ``[place:]amount`` of an option: where it stands, the place, and the amount's text."""
-    for text, part in ((given, part) for given in texts for part in given.split(",")):
+    """Each ``[place:]amount`` of an option: its location, the place, and the amount's text."""
+    for text, part in ((given, part) for given in texts for part in split_list(given)):
         if not part and text:
-            raise SpecError(_STRAY_COMMA, where=f"{said} {shown(text)}", hint=forms)
-        where = f"{said} {shown(part)}"
+            raise SpecError(_STRAY_COMMA, where=f"{source} {shown(text)}", hint=forms)
+        where = f"{source} {shown(part)}"
         match = _OVERRIDE.fullmatch(part)
         if match is None:
             raise SpecError("not understood", where=where, hint=forms)
-        group, index, amount = match.groups()
+        group, index, amount = (word and word.strip() for word in match.groups())
         yield where, Place() if group is None else _place(group, index, counts, where), amount
 
 
@@ -272,7 +261,7 @@ def _amount(quantity: Quantity, text: str, where: str) -> int:
         return parse_memory(text, where=where)
     if quantity is Quantity.VCORES:
         return _number(text, "the number of vcores", 1, MAX_INT, where)
-    # A group may need none where the others have some.
+    # 0 lets a group have none where the others have some.
     return _number(text, "the number of GPUs", 0, MAX_INT, where)
 
 

@@ -1,17 +1,25 @@
-"""What a job is: frozen data, no behaviour beyond looking itself up.
+"""The types of a job spec: what a user may ask for, as frozen data, and amounts of memory.
 
-Decoding, printing and checking live in ``codec`` and ``check``; the command
-line's short forms in ``grammar``.
+The text below a field is its documentation: ``ytf help job.yaml``, the JSON
+schema and ``docs/reference.md`` show it. ``codec`` decodes and prints specs,
+``check`` checks them, ``grammar`` reads the command line's short forms.
+
+YARN's MB are MiB. As everywhere in Hadoop the units of memory are powers of 1024,
+however they are spelt: ``2g``, ``2GB`` and ``2 GiB`` are all 2048 MB.
 """
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 import msgspec
 
-from ytf.specs.names import TaskId, group_of, index_of, task_id
+from ytf.errors import SpecError, did_you_mean, shown
+from ytf.specs.ids import TaskId, group_of, index_of, task_id
 
+CHIEF = "chief"
+MASTER = "master"
 PS = "ps"
 EVALUATOR = "evaluator"
 TENSORBOARD = "tensorboard"
@@ -20,65 +28,130 @@ CLIENT = "client"
 UNTRACKED_ROLES = frozenset({PS, EVALUATOR, TENSORBOARD})
 """Groups whose end does not end the job, unless nothing else is left."""
 
+CHIEF_ROLES = frozenset({CHIEF, MASTER})
+"""Groups whose success decides the job: TensorFlow has used both names for this role."""
+
+MAX_INT = 2**31 - 1
+"""The most that YARN can count of any resource."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+_KIB = {"k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
+_MEMORY_UNITS = {prefix + rest: kib for prefix, kib in _KIB.items() for rest in ("", "b", "ib")}
+_MEMORY = re.compile(r"([0-9]+)(?:\.([0-9]+))?[ ]?([A-Za-z]*)")
+_MOST_DIGITS = 24
+_PORTS = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
+_PORTS_FORM = "write the first and the last port: 30000-30999"
+_LOWEST_PORT = 1024
+"""Lower ones are for root."""
+_HIGHEST_PORT = 65535
+_MEMORY_FORMS = "write MB as a whole number, or a number with a unit: 2048, 2GB, 1.5g, 512 MiB"
+
+
+def is_url(path: str) -> bool:
+    """Whether a path in a spec is a URL."""
+    return _URL.match(path) is not None
+
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of everything a user may write."""
+    """Base class of all parts of a job spec."""
 
 
 class OnFailure(Enum):
     """What happens to the job when a task of a group fails."""
 
     FAIL_JOB = "fail-job"
+    """The job ends FAILED."""
     RESTART_TASK = "restart-task"
+    """The task is started again, up to ``max_restarts`` times; the others go on."""
     RESTART_JOB = "restart-job"
+    """All tasks are started again, up to ``max_restarts`` times."""
     IGNORE = "ignore"
+    """The job goes on without the task."""
 
 
 class Framework(Enum):
-    """Which variables a program is given, and who holds its port."""
+    """Which variables a program is given, and whether its port is held for it."""
 
+    AUTO = "auto"
+    """Found at submission from the command and the imports of the script; tensorflow where these
+    tell nothing.
+    """
     TENSORFLOW = "tensorflow"
+    """``TF_CONFIG`` is set, and the port is held until the program takes it."""
+    PYTORCH = "pytorch"
+    """``MASTER_ADDR``, ``RANK``, ``WORLD_SIZE`` and the others of ``init_process_group`` are set.
+    """
+    TORCHRUN = "torchrun"
+    """The command is ``torchrun`` without options for the cluster: it finds the others and a c10d
+    rendezvous in variables.
+    """
+    JAX = "jax"
+    """A plain ``jax.distributed.initialize()`` finds the other processes."""
+    HOROVOD = "horovod"
+    """``hvd.init()`` finds the other processes with gloo, at a rendezvous that ytf serves."""
+    MPI = "mpi"
+    """``mpirun``, in one task, uses the hosts of all tasks."""
     NONE = "none"
-
-
-class RegistryKind(Enum):
-    """Where starters report and the cluster spec is published."""
-
-    REST = "rest"
+    """Only the variables that every program gets."""
 
 
 class Placement(Enum):
-    """How the tasks of a group lie on the nodes."""
+    """How the tasks of a group are placed on the nodes of a cluster."""
 
     ANY = "any"
     """Wherever there is room."""
     SPREAD = "spread"
-    """On as many nodes as can be had."""
+    """On as many nodes as possible."""
     PACK = "pack"
-    """On as few nodes as can be."""
+    """On as few nodes as possible."""
     APART = "apart"
-    """Never two on one node, however long that takes."""
+    """Never two on one node, however long the job waits for that."""
+
+
+class DockerRuntime(Enum):
+    """Who runs the containers of docker images."""
+
+    STARTER = "starter"
+    """ytf, with the docker or podman that it finds on the node."""
+    YARN = "yarn"
+    """YARN's own docker runtime, where a cluster has it."""
 
 
 class Resources(Spec, frozen=True, kw_only=True):
-    """What one task gets. In YAML the key is ``memory``: MB, or a string with a unit.
+    """What one container gets."""
 
-    ``others`` are amounts of whatever else a cluster counts, by its name for
-    it: ``yarn.io/fpga``.
-    """
-
-    memory_mb: int = msgspec.field(default=8192, name="memory")
+    memory: int | str = 8192
+    """Memory in MB, or text with a unit: ``4 GiB``. A unit is a power of 1024."""
     vcores: int = 1
+    """YARN's virtual cores."""
     gpus: int = 0
+    """GPUs (``yarn.io/gpu``). A task sees those it was given, and no others; one without any sees
+    none if others of the job have some, or if it is a ps, an evaluator or TensorBoard.
+    """
     others: dict[str, int] = {}
+    """Amounts of other resource types of the cluster, by name: ``yarn.io/fpga: 1``."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.memory, str):
+            msgspec.structs.force_setattr(self, "memory", parse_memory(self.memory, where="memory"))
+
+    @property
+    def memory_mb(self) -> int:
+        """The memory in MB."""
+        assert isinstance(self.memory, int)  # __post_init__ has converted text
+        return self.memory
 
 
 class Backoff(Spec, frozen=True, kw_only=True):
-    """How long to wait before the n-th restart: ``initial_s * factor**n``, at most ``max_s``."""
+    """The wait before a restart after n others: ``initial_s * factor**n``, at most ``max_s``."""
 
     initial_s: float = 1.0
+    """The time before the first restart."""
     factor: float = 2.0
+    """Each wait is so many times the one before it; 1 to 100."""
     max_s: float = 60.0
+    """The longest wait."""
 
     def delay_s(self, restarts: int) -> float:
         """The wait before the restart that follows ``restarts`` earlier ones."""
@@ -87,108 +160,217 @@ class Backoff(Spec, frozen=True, kw_only=True):
 
 
 class TaskGroupSpec(Spec, frozen=True, kw_only=True):
-    """The tasks of one role.
-
-    ``overrides`` gives single tasks (by index) resources of their own.
-    ``environment`` is what its command runs on, where that is not the job's.
-    ``tracked`` says whether the group's end ends the job; by default that
-    follows from its name. ``min`` lets the job start with fewer tasks when the
-    allocation timeout passes. ``node_label`` and ``placement`` are the job's
-    where they are not given; the label ``""`` is that of nodes without one.
-    """
+    """The tasks of one role."""
 
     count: int
+    """How many tasks the group has."""
     command: str | None = None
+    """The group's own command; default: the job's."""
     resources: Resources = Resources()
+    """What each task of the group gets."""
     overrides: dict[int, Resources] = {}
+    """Other resources for single tasks, by index. What is left out is as in ``resources``."""
     tracked: bool | None = None
+    """Whether the job ends when the group's tasks have ended. Default: true, except for the
+    groups ps, evaluator and tensorboard, whose programs serve others and may never exit.
+    """
     on_failure: OnFailure | None = None
+    """What a failed task does to the job. Default: fail-job; for tensorboard, and for servers
+    that have a client, ignore.
+    """
     max_restarts: int = 3
+    """How often a task, or with restart-job the job, may be restarted after failures of programs.
+    Lost nodes and preemption do not count.
+    """
     backoff: Backoff = Backoff()
+    """The pauses before restarts."""
     min: int | None = None
-    env: dict[str, str] = {}
-    environment: str | None = None
+    """The job may start with so few tasks of the group once ``timeouts.allocation_s`` has
+    passed. Default: it needs all of them.
+    """
+    env: str | None = None
+    """What ``python`` in the group's command is; default: the job's ``env``."""
+    task_env: dict[str, str] = {}
+    """Environment variables of the group's tasks, in addition to the job's ``task_env``."""
     framework: Framework | None = None
+    """Which variables the group's programs get; default: the job's ``framework``."""
+    processes: int = 1
+    """How many processes each task runs: the command is started so often, with ranks of its own,
+    and the first that fails ends the others. With torchrun and mpi it is what these start; only
+    with them may a task in a docker image have several.
+    """
     node_label: str | None = None
+    """The label of the nodes for the group; default: the job's. ``""``: nodes without a label."""
     placement: Placement | None = None
+    """How the group's tasks are placed on the nodes; default: the job's ``placement``."""
+    docker_image: str | None = None
+    """The image for the group's tasks; default: the job's, except for tensorboard. ``""``: they
+    run on the node itself.
+    """
+
+
+class DockerSpec(Spec, frozen=True, kw_only=True):
+    """How docker images are run."""
+
+    runtime: DockerRuntime = DockerRuntime.STARTER
+    """Who runs them. With yarn the whole container of a task is made from its image, in which
+    ytf brings its own Python: it needs glibc.
+    """
+    engine: str | None = None
+    """The engine on the nodes: docker, podman, or the path of a command that takes the same
+    options. Default: docker or, where that does not answer, podman.
+    """
+    engine_env: dict[str, str] = {}
+    """Environment variables for the engine's command (``DOCKER_HOST``, ``CONTAINERS_CONF``), in
+    addition to those of the node. The tasks do not get them.
+    """
 
 
 class Timeouts(Spec, frozen=True, kw_only=True):
-    """How long each wait of a job may last, in seconds."""
+    """How long each wait of a job may last: in seconds, or as text with units (``1h30m``)."""
 
     allocation_s: float = 600.0
     """From the first request to the last container."""
     rendezvous_s: float = 300.0
     """From the last container to the last registered starter, and to every program started."""
     job_s: float | None = None
-    """From the first master's start to the end; None: for ever."""
+    """From the first master's start to the end. Default: no limit."""
     lifetime_s: float | None = None
-    """From submission to the end, time in the queue included: kept by the cluster itself."""
+    """From submission to the end, time in the queue included. The cluster itself enforces it.
+    Default: no limit.
+    """
     evaluator_s: float = 300.0
-    """What a running evaluator gets to finish after the tracked tasks succeeded."""
+    """How long a running evaluator may go on after the tracked tasks succeeded."""
+    after_chief_s: float | None = 30.0
+    """How long other tracked tasks may go on after the group ``chief`` (or ``master``) succeeded.
+    Then the job has succeeded, whatever they do, and they are stopped. ``null``: for ever; the
+    job ends when all tracked tasks have ended, as it does without such a group.
+    """
+    idle_s: float | None = 300.0
+    """How long all running programs may use no processor time (less than 2 % of a core each)
+    before status and ``--wait`` say so. The job goes on. ``null``: it is never said.
+    """
     stop_grace_s: float = 10.0
     """From SIGTERM to SIGKILL."""
     heartbeat_s: float = 30.0
     """How long a starter may be silent before its container is given up."""
     orphan_s: float = 1800.0
-    """How long a starter lives on without hearing from any master."""
+    """How long a starter lives on without an answer from a master."""
 
 
 class MasterSpec(Spec, frozen=True, kw_only=True):
     """What the master itself gets, and how often it may be started."""
 
-    resources: Resources = Resources(memory_mb=512)
+    resources: Resources = Resources(memory=512)
+    """What the master's container gets."""
     max_attempts: int = 4
-    """Starts allowed within ``attempt_window_s``; older ones are forgiven."""
+    """How often the master may be started within ``attempt_window_s``."""
     attempt_window_s: float = 600.0
+    """Starts of the master that are older than so many seconds do not count."""
 
 
 class JobSpec(Spec, frozen=True, kw_only=True):
-    """One submission, whole: what every backend needs to run the job.
-
-    ``environment`` is what the user's command runs on: ``node``, ``current``
-    or a path. ``python`` names one on the nodes for ytf's own processes; by
-    default they bring their own. ``files`` maps names in the task's working directory to paths
-    at the submitter's. ``servers`` runs a stock TensorFlow server in every
-    task in place of a command; ``client`` adds one task at the submitter's
-    terminal, which runs ``client_command`` or else ``command``.
-
-    ``priority``, ``tags`` and who may look and change (``acl_view``,
-    ``acl_modify``: ``"alice,bob admins"``, users and then groups) are for a
-    cluster's queue. ``node_label`` is that of the nodes to use, for the master
-    and for groups that have none of their own.
-    """
+    """One submission, whole: what every backend needs to run the job."""
 
     groups: dict[str, TaskGroupSpec]
+    """The task groups by name: ``ps``, ``worker``, … A name is a letter, then letters, digits
+    and underscores.
+    """
     command: str | None = None
+    """What each task runs, by bash. A group may have its own."""
     name: str = "TensorFlow"
+    """The job's name in lists and pages."""
     queue: str = "default"
+    """The queue of the cluster."""
     input: str | None = None
+    """``DTF_INPUT_PATH`` of the tasks: a path or URL. The local backend makes a relative path
+    absolute; otherwise it is passed on as it is.
+    """
     output: str | None = None
+    """``DTF_OUTPUT_PATH`` of the tasks: a path or URL, treated like ``input``."""
     script: str | None = None
+    """A file to ship into the tasks' working directory; ``DTF_TASK_SCRIPT`` is its name. A path
+    here or, on YARN, an ``hdfs://`` URL.
+    """
     files: dict[str, str] = {}
-    env: dict[str, str] = {}
-    environment: str = "node"
+    """More files and directories to ship: name in the task's working directory → path here or,
+    on YARN, ``hdfs://`` URL.
+    """
+    env: str = "node"
+    """What ``python`` in the commands is: ``node`` (the node's own), ``current`` (the environment
+    that is active at submission) or the path of a venv or conda environment.
+    """
+    task_env: dict[str, str] = {}
+    """Environment variables of the tasks. Names that begin with ``DTF_`` or ``YTF_``, and
+    ``TF_CONFIG``, are set by ytf.
+    """
     python: str | None = None
-    framework: Framework = Framework.TENSORFLOW
-    registry: RegistryKind = RegistryKind.REST
+    """The path of a Python on the nodes for ytf's own processes, of the version that ytf runs on
+    here. Default: ytf ships its own.
+    """
+    framework: Framework = Framework.AUTO
+    """Which variables programs get."""
+    registry: str = "rest"
+    """Where tasks report their addresses and the cluster spec is published: ``rest`` (the
+    master), ``zk://host:port,host:port`` (a ZooKeeper), or ``zk`` (the one that
+    ``hadoop.registry.zk.quorum`` names). A path after the hosts is a chroot. The jobs' nodes are
+    below ``hadoop.registry.zk.root`` (default ``/registry``); ``?root=/path`` at the end says
+    otherwise.
+    """
     tensorboard: bool = False
+    """Run TensorBoard on ``output`` as one more task. It can never fail the job."""
     client: bool = False
+    """Run one more task at the submitter's terminal: group client, index 0, without a port. The
+    command that submits then waits for the job's end.
+    """
     client_command: str | None = None
+    """What the client runs; default: ``command``."""
     servers: bool = False
+    """Run a stock TensorFlow server in every task. ``command`` is then the client's."""
     docker_image: str | None = None
+    """Run the commands in containers of this image, with the node's network, the task's working
+    directory and the submitter's user. The image brings bash or sh, and what the commands need.
+    A client at the terminal runs without it.
+    """
+    docker: DockerSpec = DockerSpec()
+    """How docker images are run."""
     priority: int | None = None
+    """A job goes before jobs of its queue that have a lower priority. A cluster may cap it."""
     tags: tuple[str, ...] = ()
+    """Words to find the job by in YARN."""
     acl_view: str | None = None
+    """Who else may look at the job: ``alice,bob admins`` (users, then groups) or ``*``."""
     acl_modify: str | None = None
+    """Who else may kill the job, written like ``acl_view``."""
     node_label: str | None = None
+    """The label of the nodes for the tasks and the master. Default: as the queue has it."""
     placement: Placement = Placement.ANY
+    """How the tasks of each group are placed on the nodes."""
+    gpus_per_node: int | None = None
+    """How many GPUs each node has on which tasks with ``gpus`` may run: for clusters whose
+    ResourceManager does not count GPUs, where a node label tells which nodes have some. ytf
+    then counts those of the job itself. Where YARN counts them, this is ignored.
+    """
     timeouts: Timeouts = Timeouts()
+    """How long each wait of the job may last."""
     master: MasterSpec = MasterSpec()
+    """What the master itself gets."""
     max_node_failures: int = 3
-    """A node where so many containers failed gets no more of this job."""
+    """A node on which so many containers failed gets no more of this job."""
     log_limit_mb: int = 512
-    """How much of each task's stdout and stderr is kept."""
+    """How much of each task's stdout and of its stderr is kept, in MB."""
+    task_ports: str | None = None
+    """The ports for the programs' servers, as ``FIRST-LAST``: ``30000-30999``. Default: any free
+    one. Each task takes one on its node, and keeps it for all its attempts.
+    """
+    control_ports: str | None = None
+    """The ports on which ytf's own processes listen: one for each task on its node, and one for
+    the master. Written like ``task_ports``.
+    """
+    expose_ports: bool = False
+    """Let other machines connect to the servers of programs on the local backend, where only this
+    machine can by default. On YARN other nodes always can.
+    """
 
     def tasks(self) -> list[TaskId]:
         """All tasks that get a container, in group order."""
@@ -203,13 +385,42 @@ class JobSpec(Spec, frozen=True, kw_only=True):
         group = self.group(task)
         return group.overrides.get(index_of(task), group.resources)
 
+    def hides_gpus(self, task: TaskId) -> bool:
+        """Whether a task is not to see the GPUs of its node.
+
+        Those without GPUs of their own are not, if others of the job have some or
+        if they only serve others. A job that asks for none has what its nodes have.
+        """
+        group = self.group(task)
+        if self.resources(task).gpus or _VISIBLE_GPUS in (self.task_env | group.task_env):
+            return False
+        return group_of(task) in UNTRACKED_ROLES or self.asks_for_gpus()
+
+    def asks_for_gpus(self) -> bool:
+        """Whether any task gets GPUs."""
+        return any(
+            resources.gpus
+            for group in self.groups.values()
+            for resources in (group.resources, *group.overrides.values())
+        )
+
     def node_label_of(self, group: str) -> str | None:
-        """The label of the nodes a group wants; None: as the queue has it."""
+        """The label of the nodes that a group runs on; None: as the queue has it."""
         own = self.groups[group].node_label
         return self.node_label if own is None else own
 
+    def docker_image_of(self, group: str) -> str | None:
+        """The image that a group's tasks run in; None: they run on the node itself.
+
+        TensorBoard is ytf's own program and has no use for the image of others.
+        """
+        own = self.groups[group].docker_image
+        if own is None and group != TENSORBOARD:
+            own = self.docker_image
+        return own or None
+
     def placement_of(self, group: str) -> Placement:
-        """How the tasks of a group lie on the nodes."""
+        """How the tasks of a group are placed on the nodes."""
         return self.groups[group].placement or self.placement
 
     def command_of(self, group: str) -> str | None:
@@ -219,24 +430,54 @@ class JobSpec(Spec, frozen=True, kw_only=True):
             return own
         return own or self.command
 
+    def framework_of(self, group: str) -> Framework:
+        """The framework of a group's programs, or of the client's; never ``auto``."""
+        own = self.groups[group].framework if group in self.groups else None
+        found = own or self.framework
+        return Framework.TENSORFLOW if found is Framework.AUTO else found
+
+    def ranked_groups(self, framework: Framework) -> list[tuple[str, int]]:
+        """The groups whose processes have ranks together, in rank order, and their ``processes``.
+
+        They are those of one framework without evaluators, a chief's before the others.
+        """
+        names = [
+            name
+            for name in self.groups
+            if name not in (EVALUATOR, TENSORBOARD) and self.framework_of(name) is framework
+        ]
+        names.sort(key=lambda name: name not in CHIEF_ROLES)
+        return [(name, self.groups[name].processes) for name in names]
+
     def tracked_groups(self) -> frozenset[str]:
         """The groups whose end ends the job, ``client`` among them.
 
-        With ``servers`` nobody but the client decides, if there is one.
+        With ``servers`` only the client ends the job, if there is one.
         """
         if self.servers:
             return frozenset({CLIENT}) if self.client else frozenset()
-        wanted = {name: spec.tracked for name, spec in self.groups.items()}
+        given = {name: spec.tracked for name, spec in self.groups.items()}
         tracked = {
             name
-            for name, said in wanted.items()
-            if said or (said is None and name not in UNTRACKED_ROLES)
+            for name, value in given.items()
+            if value or (value is None and name not in UNTRACKED_ROLES)
         }
         if self.client:
             tracked.add(CLIENT)
         if not tracked:
-            tracked = {n for n, said in wanted.items() if said is None and n != TENSORBOARD}
+            tracked = {n for n, value in given.items() if value is None and n != TENSORBOARD}
         return frozenset(tracked)
+
+    def deciding_groups(self) -> frozenset[str]:
+        """The tracked groups whose success is the job's: a chief's, and then the client's too.
+
+        Empty if there is no tracked chief, or if ``after_chief_s`` is None: then
+        all tracked tasks have to end.
+        """
+        tracked = self.tracked_groups()
+        if self.timeouts.after_chief_s is None or not tracked & CHIEF_ROLES:
+            return frozenset()
+        return tracked & (CHIEF_ROLES | {CLIENT})
 
     def policy(self, group: str) -> OnFailure:
         """What a failure in a group does; TensorBoard can never fail a job."""
@@ -245,6 +486,92 @@ class JobSpec(Spec, frozen=True, kw_only=True):
         if group == CLIENT:
             return OnFailure.FAIL_JOB
         if self.servers and self.client:
-            # The client's exit code alone ends such a job, unless a group says otherwise.
+            # Only the client's exit code ends such a job, unless a group has a policy.
             return self.groups[group].on_failure or OnFailure.IGNORE
         return self.groups[group].on_failure or OnFailure.FAIL_JOB
+
+
+SPECS: tuple[type[Spec], ...] = (
+    JobSpec,
+    TaskGroupSpec,
+    Resources,
+    Backoff,
+    Timeouts,
+    MasterSpec,
+    DockerSpec,
+)
+"""The classes that a job spec consists of."""
+
+
+def parse_ports(text: str, *, where: str | None = None) -> tuple[int, int]:
+    """The first and the last port of ``FIRST-LAST``; raises :class:`SpecError`."""
+    range_ = _PORTS.fullmatch(text)
+    if range_ is None:
+        raise SpecError(f"{shown(text)} is not a range of ports", where=where, hint=_PORTS_FORM)
+    first, last = int(range_.group(1)), int(range_.group(2))
+    if first < _LOWEST_PORT or last > _HIGHEST_PORT:
+        raise SpecError(
+            f"ports are {_LOWEST_PORT} to {_HIGHEST_PORT}, not {text}",
+            where=where,
+            hint=_PORTS_FORM,
+        )
+    if first > last:
+        raise SpecError(f"the range {text} ends before it begins", where=where, hint=_PORTS_FORM)
+    return first, last
+
+
+def parse_memory(value: int | str, *, where: str | None = None) -> int:
+    """An amount of memory in MB; a number without a unit is MB, a fraction is rounded up.
+
+    Raises :class:`SpecError` for what is not an amount, is not positive, or is
+    more than YARN can count.
+    """
+    mb = value if isinstance(value, int) else _parse_memory_text(value, where)
+    if mb < 1:
+        raise SpecError(
+            f"memory must be more than 0, not {shown(value)}", where=where, hint=_MEMORY_FORMS
+        )
+    if mb > MAX_INT:
+        raise _too_much_memory(value, where)
+    return mb
+
+
+def format_memory(mb: int) -> str:
+    """The shortest exact text for an amount; :func:`parse_memory` reads it."""
+    for unit, size in (("TiB", 1024**2), ("GiB", 1024)):
+        if mb % size == 0:
+            return f"{mb // size} {unit}"
+    return f"{mb} MiB"
+
+
+def _parse_memory_text(text: str, where: str | None) -> int:
+    amount = _MEMORY.fullmatch(text)
+    if amount is None:
+        if re.fullmatch(r"-[0-9.]+[ ]?[A-Za-z]*", text):
+            message = f"memory must be more than 0, not {shown(text)}"
+        else:
+            message = f"{shown(text)} is not an amount of memory"
+        raise SpecError(message, where=where, hint=_MEMORY_FORMS)
+    whole, fraction, unit = amount.group(1).lstrip("0"), amount.group(2) or "", amount.group(3)
+    kib = _MEMORY_UNITS.get((unit or "m").lower())
+    if kib is None:
+        raise SpecError(
+            f"{shown(unit)} is not a unit of memory",
+            where=where,
+            hint=did_you_mean(unit, ("KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")),
+        )
+    if len(whole) > _MOST_DIGITS:
+        raise _too_much_memory(text, where)
+    # Digits beyond these cannot change the MB but by rounding.
+    fraction = fraction[:_MOST_DIGITS]
+    # Whole numbers throughout: a float would lose the last MB of large amounts.
+    parts: int = 1024 * 10 ** len(fraction)
+    return -(-int(f"0{whole}{fraction}") * kib // parts)
+
+
+def _too_much_memory(value: int | str, where: str | None) -> SpecError:
+    return SpecError(
+        f"memory of {shown(value)} is more than YARN can count",
+        where=where,
+        hint=f"the most is {MAX_INT} MB",
+    )

@@ -1,7 +1,7 @@
-"""A JSON schema of job specs, for editors.
+"""Makes a JSON schema of job specs, for editors.
 
-It is drawn from the types; what only :func:`ytf.specs.check.check` knows (one
-field that needs another) is not in it.
+The schema is made from the types. Rules that only :func:`ytf.specs.check.check`
+knows, such as that one field needs another, are not in it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import Any
 
 import msgspec
 
+from ytf.specs.check import LABEL, MAX_TAGS, RESOURCE_NAME, TAG
+from ytf.specs.durations import DURATION
+from ytf.specs.field_docs import field_docs
 from ytf.specs.grammar import MAX_NAME, MAX_TASKS
-from ytf.specs.job import JobSpec
-from ytf.specs.units import MAX_INT
-from ytf.specs.wishes import LABEL, MAX_TAGS, RESOURCE_NAME, TAG
+from ytf.specs.job import MAX_INT, SPECS, JobSpec
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MEMORY = r"^[0-9]+(\.[0-9]+)?[ ]?([kKmMgGtT]([iI]?[bB])?)?$"
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of what :func:`ytf.specs.codec.from_json` and ``from_yaml`` take."""
+    """The schema of what :func:`ytf.specs.codec.from_dict` takes."""
     schema: dict[str, Any] = {
         "$schema": _DIALECT,
         "title": "ytf job",
@@ -31,10 +32,17 @@ def json_schema() -> dict[str, Any]:
     for described in types.values():
         if "description" in described:
             described["description"] = inspect.cleandoc(described["description"])
+    for part in SPECS:
+        texts = field_docs(part)
+        for name, described in types[part.__name__]["properties"].items():
+            # Draft 2020-12 allows a description beside a $ref.
+            described["description"] = texts[name]
+            if name.endswith("_s"):
+                _allow_duration(described)
 
     resources = types["Resources"]["properties"]
     resources["memory"] = {
-        "description": "MB as a whole number, or a number with a unit: 2048, 2GB, 1.5g, 512 MiB",
+        "description": resources["memory"]["description"],
         "anyOf": [
             {"type": "integer", "minimum": 1, "maximum": MAX_INT},
             {"type": "string", "pattern": _MEMORY},
@@ -62,3 +70,9 @@ def json_schema() -> dict[str, Any]:
         label, _ = labelled["node_label"]["anyOf"]
         label["pattern"] = f"^({LABEL})?$"
     return schema
+
+
+def _allow_duration(described: dict[str, Any]) -> None:
+    """Let a time be text with units, too: ``1h``."""
+    forms = described.pop("anyOf", None) or [{"type": described.pop("type")}]
+    described["anyOf"] = [{"type": "string", "pattern": f"^{DURATION}$"}, *forms]

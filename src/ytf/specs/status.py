@@ -1,12 +1,29 @@
-"""What is told about a job: the contract behind ``ytf status --json`` and its kin."""
+"""The observed state of jobs and tasks: what ``ytf status``, ``list`` and ``events`` print.
+
+The field names are a contract with readers of ``--json``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 import msgspec
 
-from ytf.specs.names import ContainerId, JobId, NodeId, TaskId
+from ytf.specs.ids import ContainerId, JobId, NodeId, TaskId
+from ytf.specs.usage import TaskUsage
+
+_NOTE = "note: "
+"""Begins a line of a job's diagnostics that its user should read whether or not it failed."""
+
+
+class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The user, time and backend of a submission; a part of ``job.json``."""
+
+    id: JobId
+    user: str
+    submitted_at: float
+    backend: str
 
 
 class JobState(Enum):
@@ -52,7 +69,7 @@ class TaskState(Enum):
 
 
 class TaskStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. The field names are a contract."""
+    """One task."""
 
     group: str
     index: int
@@ -66,10 +83,22 @@ class TaskStatus(msgspec.Struct, frozen=True, kw_only=True):
     node: str | None = None
     log_url: str | None = None
     reason: str = ""
+    memory_mb: int | None = None
+    """The memory that its container was requested with; None if it has none (the client)."""
+    vcores: int | None = None
+    usage: TaskUsage | None = None
+    """What its program uses, or used in all; None if nothing is known of it."""
+
+    @property
+    def live_usage(self) -> TaskUsage | None:
+        """What its running program uses; None if none runs, or nothing is known of this attempt."""
+        usage = self.usage
+        is_live = usage is not None and usage.attempt == self.attempt
+        return usage if is_live and self.state is TaskState.RUNNING else None
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One job and its tasks. The field names are a contract.
+    """One job and its tasks.
 
     ``final_status`` is None until the job is over; times are seconds since 1970.
     """
@@ -88,14 +117,41 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     tensorboard_url: str | None = None
     tasks: tuple[TaskStatus, ...] = ()
 
+    @property
+    def notes(self) -> list[str]:
+        """The lines of the diagnostics that were made with :func:`with_notes`."""
+        return [line for line in self.diagnostics.splitlines() if line.startswith(_NOTE)]
 
-class StarterPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the starter in a task's container listens, ``host:port``: ``control``."""
+
+def with_notes(diagnostics: str, notes: Iterable[str]) -> str:
+    """Diagnostics and notes, each note as one line that :attr:`JobStatus.notes` finds.
+
+    A note is a sentence about a job that runs or has ended, however it ended:
+    that tasks wait for each other, that output was lost, that a disk is full.
+    """
+    lines = [_NOTE + " ".join(note.split()) for note in notes]
+    return "\n".join([diagnostics, *lines] if diagnostics else lines)
+
+
+class StarterAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """The address of the starter in a task's container: ``control`` is ``host:port``."""
 
     task: TaskId
     container: ContainerId
     node: NodeId | None
     control: str
+
+
+class LogLocation(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a task's newest attempt writes.
+
+    ``control`` is the address of its starter, None once the starter has ended.
+    ``url`` is the page with the logs.
+    """
+
+    container: ContainerId
+    control: str | None
+    url: str | None
 
 
 class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +168,7 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of ``ytf events``: when, what kind, about whom, in words."""
+    """One line of ``ytf events``: time, kind, task and text."""
 
     at: float
     event: str
@@ -120,8 +176,20 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster spec: group → ``host:port`` of each task, by index.
+
+    ``generation`` counts the restarts of the whole job. ``revision`` counts the
+    published cluster specs: a higher one replaces a lower one.
+    """
+
+    generation: int
+    revision: int
+    members: dict[str, tuple[str, ...]]
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """All that stays of a job after its end."""
+    """What is kept of a job after its end."""
 
     status: JobStatus
     spec: dict[str, object]

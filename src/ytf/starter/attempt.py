@@ -1,97 +1,186 @@
-"""One try at running the task: a list of hooks, from the port to the report.
+"""Runs one attempt at a task: a list of hooks, from the port to the report of the exit.
 
 ::
 
-    take_port → register → assemble → wait_for_peers → make_environment → run → report_exit
+    prepare → take_port → register → assemble → take_gpus → wait_for_peers → make_environment → run
+    → report_exit
 
-Each hook runs in the main thread and may wait; an order that comes meanwhile
-ends the attempt from inside the wait. After the last hook the starter stays,
-polling, until it is told to stop or to be another attempt.
+Each hook runs in the starter's main thread and may wait; an order that comes
+meanwhile ends the attempt from inside the wait. After the last hook the
+starter stays, subscribed to the registry, until it is told to stop or to run
+another attempt.
 """
 
 from __future__ import annotations
 
 import os
 
-from ytf.starter.address import join
-from ytf.starter.config import ROOM
-from ytf.starter.environment import Identity, activate, container_environment, environment
-from ytf.starter.keeper import Command
-from ytf.starter.log import say
-from ytf.starter.logs import Logs
-from ytf.starter.process import CANNOT_RUN, Exit, Program, shell_command
-from ytf.starter.report import EXITED, REGISTER, STARTED
-from ytf.starter.situation import CANNOT_BEGIN, ClusterSpec, DismissedError, Ended
+from ytf.frameworks.api import TaskContext
+from ytf.frameworks.ranks import hostfile, ranks_of
+from ytf.log import log
+from ytf.starter import threads
+from ytf.starter.config import CONTAINER_DIR
+from ytf.starter.desired_state import (
+    CANNOT_BEGIN,
+    ProgramChanged,
+    ReceivedClusterSpec,
+    Shutdown,
+    ShutdownError,
+)
+from ytf.starter.program_env import (
+    HIDDEN_GPUS,
+    activate,
+    container_environment,
+    process_environments,
+    program_environment,
+    replace_file,
+    with_variables,
+)
+from ytf.starter.program_logs import ProgramLogs
+from ytf.starter.runner import CANNOT_RUN, NotReadyError, ProgramExit
+from ytf.wire.address import join_address
+from ytf.wire.bind import interface_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Tuple
 
     from ytf.starter.starter import Starter
 
 
-class Attempt:
-    """What the hooks of one attempt hand on to each other."""
+class TaskAttempt:
+    """What the hooks of one attempt hand on to each other.
 
-    __slots__ = ("env", "exit", "generation", "number", "port", "spec")
+    ``env`` are the variables of the program. If it is several processes,
+    ``processes`` are the further ones of each.
+    """
+
+    __slots__ = ("env", "exit", "generation", "number", "port", "processes", "spec", "usage")
 
     def __init__(self, number: int, generation: int) -> None:
         self.number = number
         self.generation = generation
         self.port: Optional[int] = None
-        self.spec: Optional[ClusterSpec] = None
+        self.spec: Optional[ReceivedClusterSpec] = None
         self.env: Dict[bytes, bytes] = {}
-        self.exit: Optional[Exit] = None
+        self.processes: List[Dict[bytes, bytes]] = []
+        self.exit: Optional[ProgramExit] = None
+        self.usage: Optional[Dict[str, Any]] = None
 
 
-def take_port(starter: Starter, attempt: Attempt) -> None:
-    """Have the port that will be reported."""
+def prepare(starter: Starter, attempt: TaskAttempt) -> None:
+    """Make the node able to run the program; a starter on one that cannot does not register.
+
+    What takes long, such as the pull of an image, is told in the attempt's stderr.
+    """
+    if starter.runner.is_ready:
+        return
+    logs = _logs(starter, attempt)
+    outcome: List[str] = []
+
+    def work() -> None:
+        try:
+            starter.runner.prepare(lambda line: _tell(logs, line))
+            outcome.append("")
+        except NotReadyError as exc:
+            _tell(logs, str(exc))
+            outcome.append(str(exc))
+        starter.inbox.put(ProgramChanged())
+
+    threads.start("prepare", work, starter.inbox)
+    starter.wait_until(lambda: bool(outcome))
+    if outcome[0]:
+        raise ShutdownError(Shutdown(CANNOT_BEGIN, outcome[0]))
+    threads.start("leftovers", starter.runner.remove_orphans, starter.inbox)
+
+
+def _logs(starter: Starter, attempt: TaskAttempt) -> Optional[ProgramLogs]:
+    config = starter.config
+    if config.log_dir is None:
+        return None
+    return ProgramLogs(config.log_dir, attempt.number, config.log_limit_mb, config.log_prefix)
+
+
+def _tell(logs: Optional[ProgramLogs], line: str) -> None:
+    log(line)
+    if logs is None:
+        return
+    try:
+        opened = logs.open()
+        os.write(opened[1], b"ytf: %s\n" % line.encode("utf-8", "replace"))
+    except OSError as exc:
+        log("this could not be written to the task's stderr: %s" % exc)
+        return
+    for fd in opened:
+        os.close(fd)
+
+
+def take_port(starter: Starter, attempt: TaskAttempt) -> None:
+    """Bind the port that will be registered."""
     try:
         attempt.port = starter.port.take()
     except OSError as exc:
-        end = Ended(CANNOT_BEGIN, "no port for the task: %s" % exc)
-        raise DismissedError(end) from exc
+        shutdown = Shutdown(CANNOT_BEGIN, "no port for the task: %s" % exc)
+        raise ShutdownError(shutdown) from exc
 
 
-def register(starter: Starter, attempt: Attempt) -> None:
-    """Be known to the master for good, and from then on hear from it."""
-    starter.reporter.send(
-        REGISTER,
-        attempt.number,
-        host=starter.host,
-        port=attempt.port,
-        control=starter.control,
+def register(starter: Starter, attempt: TaskAttempt) -> None:
+    """Register durably, and from then on receive orders and cluster specs."""
+    starter.registry.register(
+        attempt.number, host=starter.host, port=attempt.port, control=starter.control
     )
-    starter.wait_until(lambda: starter.situation.is_acknowledged(REGISTER, attempt.number))
-    say(
+    starter.wait_until(lambda: starter.desired.is_registered(attempt.number))
+    log(
         "%s registered as attempt %d, port %s" % (starter.config.task, attempt.number, attempt.port)
     )
-    starter.start_polling()
+    starter.registry.subscribe()
 
 
-def assemble(starter: Starter, attempt: Attempt) -> None:
-    """Put together what the program is to run on, while others are still on their way."""
+def assemble(starter: Starter, attempt: TaskAttempt) -> None:
+    """Build the environment that the program runs on, while other tasks are still starting."""
     wanted = starter.config.environment
     if wanted is None or starter.assembled is not None:
         return
-    from ytf.starter import assembly  # only tasks that bring an environment need it
+    # Only tasks that bring an environment need it.
+    from ytf.starter.environment_builder import AssemblyError, assemble
 
-    place = os.path.abspath(os.path.join(ROOM, "environment"))
+    target = os.path.abspath(os.path.join(CONTAINER_DIR, "environment"))
     try:
-        starter.assembled = assembly.assemble(wanted.manifest, wanted.layers, place)
-    except assembly.AssemblyError as exc:
-        attempt.exit = Exit(CANNOT_RUN, reason=str(exc))
+        starter.assembled = assemble(wanted.manifest, wanted.layers, target)
+    except AssemblyError as exc:
+        attempt.exit = ProgramExit(CANNOT_RUN, reason=str(exc))
 
 
-def wait_for_peers(starter: Starter, attempt: Attempt) -> None:
-    """Have a cluster spec that others have too, with this task in its place."""
+def take_gpus(starter: Starter, attempt: TaskAttempt) -> None:
+    """Lock the GPUs that the program is to see, once for all attempts in this container."""
+    config = starter.config
+    if attempt.exit is not None or not config.gpus or starter.gpus is not None:
+        return
+    # Only tasks that have GPUs need it.
+    from ytf.starter.gpus import GpuError, take_gpus
+
+    inherited = _inherited(starter)
+    visible = inherited.get(b"CUDA_VISIBLE_DEVICES")
+    try:
+        starter.gpus = take_gpus(
+            config.gpus,
+            config.gpu_locks,
+            path=os.fsdecode(inherited.get(b"PATH", b"")),
+            visible=None if visible is None else os.fsdecode(visible),
+        )
+    except GpuError as exc:
+        attempt.exit = ProgramExit(CANNOT_RUN, reason="no GPUs on %s: %s" % (starter.host, exc))
+
+
+def wait_for_peers(starter: Starter, attempt: TaskAttempt) -> None:
+    """Wait for a cluster spec of this generation that has this task in its place."""
     if attempt.exit is not None:
         return
     config = starter.config
-    address = None if attempt.port is None else join(starter.host, attempt.port)
+    address = None if attempt.port is None else join_address(starter.host, attempt.port)
 
     def ready() -> bool:
-        spec = starter.situation.spec
+        spec = starter.desired.spec
         return spec is not None and spec.fits(
             attempt.generation, config.group, config.index, address
         )
@@ -99,97 +188,126 @@ def wait_for_peers(starter: Starter, attempt: Attempt) -> None:
     if config.rendezvous:
         starter.wait_until(ready)
     if ready():
-        attempt.spec = starter.situation.spec
+        attempt.spec = starter.desired.spec
     else:
-        attempt.spec = ClusterSpec(attempt.generation, 0, {})
+        attempt.spec = ReceivedClusterSpec(attempt.generation, 0, {})
 
 
-def make_environment(starter: Starter, attempt: Attempt) -> None:
-    """Put the cluster spec where the program finds it: in variables and in a file."""
+def make_environment(starter: Starter, attempt: TaskAttempt) -> None:
+    """Make the program's variables from the cluster spec, and write its files."""
     spec = attempt.spec
     if spec is None:
         return
-    identity = Identity(
-        starter.config,
+    config = starter.config
+    task = TaskContext(
+        job=config.job,
+        container=config.container,
+        group=config.group,
+        index=config.index,
         attempt=attempt.number,
         generation=attempt.generation,
         host=starter.host,
         port=attempt.port,
         port_is_held=starter.port.is_held,
-        spec_file=starter.spec_file.path,
+        processes=config.processes,
+        ranked=config.ranked,
+        gpus=config.gpus,
+        hostfile=starter.hostfile,
+        interface=interface_of(starter.address) if config.framework.interface_variables else None,
     )
-    inherited = starter.config.inherited
-    if inherited is None:
-        inherited = container_environment()
+    inherited = starter.runner.inherited_variables(_inherited(starter))
     if starter.assembled is not None:
         inherited = activate(starter.assembled, inherited)
-    attempt.env = environment(inherited, identity, spec.members)
+    if config.hide_gpus:
+        inherited = with_variables(inherited, HIDDEN_GPUS)
+    elif starter.gpus is not None:
+        inherited = with_variables(inherited, starter.runner.gpu_variables(starter.gpus))
+    attempt.env = program_environment(
+        inherited, config.framework, task, spec.members, starter.spec_file.path
+    )
+    processes = process_environments(config.framework, task, spec.members)
+    if len(processes) == 1:
+        attempt.env.update(processes[0])
+    else:
+        attempt.processes = processes
     try:
         starter.spec_file.write(spec)
+        if task.port is not None:
+            replace_file(task.hostfile, hostfile(ranks_of(task, spec.members)))
     except OSError as exc:
         text = "the cluster spec could not be written to the working directory: %s" % exc
-        attempt.exit = Exit(CANNOT_RUN, reason=text)
+        attempt.exit = ProgramExit(CANNOT_RUN, reason=text)
 
 
-def run(starter: Starter, attempt: Attempt) -> None:
+def _inherited(starter: Starter) -> Dict[bytes, bytes]:
+    inherited = starter.config.inherited
+    return container_environment() if inherited is None else inherited
+
+
+def run(starter: Starter, attempt: TaskAttempt) -> None:
     """Run the program to its end."""
     starter.check()
     if attempt.exit is not None:
         return
+    config = starter.config
     starter.port.before_program()
+    starter.logs = _logs(starter, attempt)
     try:
-        command, starter.logs = _command(starter, attempt)
-        program = starter.program = Program(command, starter.logs, starter.inbox)
-    except OSError as exc:
-        attempt.exit = Exit(CANNOT_RUN, reason="the program could not be started: %s" % exc)
+        program = starter.runner.start(
+            config.program,
+            attempt.env,
+            starter.logs,
+            starter.inbox,
+            attempt.processes,
+            starter.gpus,
+        )
+    except (OSError, NotReadyError) as exc:
+        attempt.exit = ProgramExit(CANNOT_RUN, reason="the program could not be started: %s" % exc)
         return
+    starter.program = program
     starter.wait_until(lambda: program.pid is not None or program.exit is not None)
     if program.pid is not None:
-        say("the program of attempt %d runs as process %d" % (attempt.number, program.pid))
-        starter.reporter.send(STARTED, attempt.number)
+        log("the program of attempt %d runs as process %d" % (attempt.number, program.pid))
+        starter.registry.report_started(attempt.number)
         starter.wait_until(lambda: program.exit is not None)
     attempt.exit = program.exit
+    usage = program.usage()
+    if usage is not None:
+        attempt.usage = dict(usage, attempt=attempt.number)
     starter.program = None
 
 
-def _command(starter: Starter, attempt: Attempt) -> Tuple[Command, Optional[Logs]]:
-    config = starter.config
-    argv = shell_command(config.program, attempt.env)
-    if config.log_dir is None:
-        return Command(argv, attempt.env, None), None
-    logs = Logs(config.log_dir, attempt.number, config.log_limit_mb, config.log_prefix)
-    return Command(argv, attempt.env, logs.open()), logs
-
-
-def report_exit(starter: Starter, attempt: Attempt) -> None:
-    """Tell the master how the program ended."""
+def report_exit(starter: Starter, attempt: TaskAttempt) -> None:
+    """Report to the master how the program ended."""
     end = attempt.exit
     assert end is not None
-    tail = ""
+    tail, stream = "", "stderr"
     if starter.logs is not None and not end.reason:
-        tail = starter.logs.tail()
-    # Every process of the program is dead: whoever has the port now is a stranger.
-    port_taken = end.exit_code != 0 and starter.port.is_taken()
-    say(
+        tail, stream = starter.logs.failure_tail()
+    # Every process of the program is dead: if another has the port now, it is a stranger.
+    port_lost = end.exit_code != 0 and starter.port.is_lost()
+    log(
         "the program of attempt %d ended: exit code %s, signal %s%s"
         % (attempt.number, end.exit_code, end.signal, end.reason and ", " + end.reason)
     )
-    starter.reporter.send(
-        EXITED,
+    lost_at = None if starter.logs is None else starter.logs.output_lost_at
+    starter.registry.report_exited(
         attempt.number,
-        exit_code=end.exit_code,
-        signal=end.signal,
-        ended_at=end.ended_at,
+        end,
         tail=tail,
-        reason=end.reason,
-        port_taken=port_taken,
+        tail_stream=stream,
+        port_lost=port_lost,
+        output_lost_at=lost_at,
+        usage=attempt.usage,
     )
 
 
-HOOKS: Tuple[Callable[[Starter, Attempt], None], ...] = (
+HOOKS: Tuple[Callable[[Starter, TaskAttempt], None], ...] = (
+    prepare,
     take_port,
     register,
     assemble,
+    take_gpus,
     wait_for_peers,
     make_environment,
     run,

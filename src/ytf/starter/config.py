@@ -1,44 +1,51 @@
-"""What a starter is given, read from its environment (docs/protocols.md §3)."""
+"""Reads a starter's configuration from its environment (docs/protocols.md §3)."""
 
 from __future__ import annotations
 
 import json
 
-from ytf.starter.http import split_url
+from ytf.frameworks.api import HOLD, RELEASE, RENDEZVOUS, UnknownFrameworkError, by_name
+from ytf.starter.registry import REGISTRIES
+from ytf.wire.address import split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Mapping, Optional, Tuple
+    from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-HOLD = "hold"
-RELEASE = "release"
-NONE = "none"
-TENSORFLOW = "tensorflow"
+    from ytf.frameworks.api import FrameworkProfile
+    from ytf.wire.bind import PortRange
 
-VARIABLE = "YTF_STARTER"
-ROOM = ".ytf"
-"""The directory for all of ours in a YARN container's working directory, which is the user's."""
+NO_PORT = "none"
+
+STARTER_VARIABLE = "YTF_STARTER"
+CONTAINER_DIR = ".ytf"
+"""The directory for ytf's own files in the working directory of a YARN container."""
 
 
 class ConfigError(Exception):
-    """The starter cannot begin with what it was given."""
+    """The starter cannot begin with the configuration that it was given."""
 
 
-class Config:
-    """Who this starter is and how it behaves. Read once, never changed.
+class StarterConfig:
+    """Which task a starter runs, and how. Read once, never changed.
 
     ``log_dir`` None: the program uses the starter's own stdin, stdout and
-    stderr, in its session, as a client at a terminal wants. ``log_prefix`` None:
+    stderr and its session, as a client at a terminal does. ``log_prefix`` None:
     each attempt's logs are in a directory of their own. ``inherited`` are the
-    variables that the program starts from, None: those of this very process.
-    ``environment`` is what the program is to find first on its path, if anything.
+    variables that the program's are made from; None: those of this process.
+    ``environment`` is to be built for the program and put first on its PATH.
+    ``gpu_locks`` is the directory for the locks of the task's GPUs, of which it has ``gpus``.
+    ``processes`` and ``ranked`` are as in ``TaskContext``.
+    ``docker``: the program runs in a container of the node's engine.
+    ``zookeeper``: the servers and the job's node, of a job that has it as its registry.
     """
 
     __slots__ = (
-        "attempt", "container", "environment", "generation", "grace_s", "group", "heartbeat_s",
-        "host", "index", "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
-        "master_file", "orphan_s", "parent", "port", "program", "rendezvous", "secret_file",
-        "variables",
+        "attempt", "container", "control_ports", "docker", "environment", "finder", "framework",
+        "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_s", "hide_gpus", "host",
+        "index", "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
+        "master_attempt", "master_file", "orphan_s", "parent", "port", "processes", "program",
+        "ranked", "registry", "rendezvous", "secret_file", "task_ports", "zookeeper",
     )  # fmt: skip
 
     def __init__(
@@ -54,20 +61,32 @@ class Config:
         self.attempt = given.count("attempt")
         self.generation = given.count("generation")
         self.master = given.url("master")
+        self.master_attempt = given.maybe_count("master_attempt") or 0
         self.master_file = given.maybe_text("master_file")
+        self.finder = given.texts("finder")
         self.secret_file = given.text("secret_file")
         self.host = given.maybe_text("host")
         self.log_dir = given.maybe_text("log_dir")
         self.log_prefix = given.maybe_text("log_prefix")
-        self.port = given.one_of("port", (HOLD, RELEASE, NONE))
+        self.port = given.one_of("port", (HOLD, RELEASE, RENDEZVOUS, NO_PORT))
+        self.task_ports = given.port_range("task_ports")
+        self.control_ports = given.port_range("control_ports")
         self.rendezvous = given.flag("rendezvous", True)
-        self.variables = given.one_of("variables", (TENSORFLOW, NONE))
+        self.framework = given.framework("framework")
+        self.processes = given.maybe_count("processes") or 1
+        self.ranked = given.ranked("ranked")
+        self.registry = given.one_of("registry", REGISTRIES)
+        self.zookeeper = given.zookeeper()
         self.grace_s = given.seconds("grace_s", 10.0)
         self.orphan_s = given.seconds("orphan_s", 1800.0)
         self.heartbeat_s = given.seconds("heartbeat_s", 30.0)
         self.log_limit_mb = given.seconds("log_limit_mb", 512.0)
         self.parent = given.maybe_count("parent")
         self.environment = given.environment()
+        self.gpus = given.maybe_count("gpus") or 0
+        self.gpu_locks = given.text("gpu_locks") if self.gpus else ""
+        self.hide_gpus = given.flag("hide_gpus", False)
+        self.docker = given.docker()
 
     @property
     def task(self) -> str:
@@ -75,7 +94,7 @@ class Config:
         return "%s:%d" % (self.group, self.index)
 
     def secret(self) -> bytes:
-        """The job's secret: the bytes of ``secret_file`` as they are."""
+        """Read the job's secret: all bytes of ``secret_file``."""
         try:
             with open(self.secret_file, "rb") as file:
                 secret = file.read()
@@ -86,8 +105,8 @@ class Config:
         return secret
 
 
-class Environment:
-    """An environment to be put together from layers: its manifest, and where each layer is."""
+class LayeredEnvironment:
+    """An environment to be built from layers: its manifest, and where each layer is unpacked."""
 
     __slots__ = ("layers", "manifest")
 
@@ -96,17 +115,37 @@ class Environment:
         self.layers = layers
 
 
+class DockerConfig:
+    """How a program runs in a container of the node's engine.
+
+    ``engine`` is the client's name or path, None: whichever the node has;
+    ``engine_env`` are variables for it. ``variables`` are the names of those
+    that are for the program, ``shadowed`` the node's own values of such names.
+    """
+
+    __slots__ = ("engine", "engine_env", "image", "memory_mb", "shadowed", "variables", "vcores")
+
+    def __init__(self, value: Any) -> None:
+        self.image = str(value["image"])
+        self.engine: Optional[str] = value["engine"]
+        self.engine_env: Dict[str, str] = dict(value["engine_env"])
+        self.variables: List[str] = list(value["variables"])
+        self.shadowed: Dict[str, str] = dict(value.get("shadowed", {}))
+        self.memory_mb = int(value["memory_mb"])
+        self.vcores = int(value["vcores"])
+
+
 class _Given:
-    """Typed looks into ``YTF_STARTER``; each names the key when it does not fit."""
+    """Reads typed values from ``YTF_STARTER``; errors name the key."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         try:
-            values = json.loads(self.variable(VARIABLE))
+            values = json.loads(self.variable(STARTER_VARIABLE))
         except ValueError as exc:
-            raise ConfigError("%s is not JSON: %s" % (VARIABLE, exc)) from exc
+            raise ConfigError("%s is not JSON: %s" % (STARTER_VARIABLE, exc)) from exc
         if not isinstance(values, dict):
-            raise ConfigError("%s is not a JSON object" % VARIABLE)
+            raise ConfigError("%s is not a JSON object" % STARTER_VARIABLE)
         self._values: Dict[str, Any] = values
 
     def variable(self, name: str) -> str:
@@ -123,8 +162,10 @@ class _Given:
 
     def _wrong(self, key: str, wanted: str) -> ConfigError:
         if key not in self._values:
-            return ConfigError("%s lacks %r: %s" % (VARIABLE, key, wanted))
-        return ConfigError("%s: %r must be %s, not %r" % (VARIABLE, key, wanted, self._values[key]))
+            return ConfigError("%s lacks %r: %s" % (STARTER_VARIABLE, key, wanted))
+        return ConfigError(
+            "%s: %r must be %s, not %r" % (STARTER_VARIABLE, key, wanted, self._values[key])
+        )
 
     def maybe_text(self, key: str) -> Optional[str]:
         value = self._values.get(key)
@@ -137,6 +178,18 @@ class _Given:
         if value is None:
             raise self._wrong(key, "a string")
         return value
+
+    def texts(self, key: str) -> List[str]:
+        value = self._values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise self._wrong(key, "a list of strings or null")
+        return value
+
+    def zookeeper(self) -> Tuple[List[str], str]:
+        node = self.maybe_text("zookeeper_node")
+        return self.texts("zookeeper_servers"), node or ""
 
     def url(self, key: str) -> str:
         value = self.text(key)
@@ -166,21 +219,52 @@ class _Given:
             raise self._wrong(key, "a number, zero or more")
         return float(value)
 
+    def port_range(self, key: str) -> Optional[PortRange]:
+        text = self.maybe_text(key)
+        if text is None:
+            return None
+        first, _, last = text.partition("-")
+        if not (first.isdigit() and last.isdigit() and 0 < int(first) <= int(last) < 65536):
+            raise self._wrong(key, "the first and the last port, such as 30000-30999")
+        return int(first), int(last)
+
     def flag(self, key: str, default: bool) -> bool:
         value = self._values.get(key, default)
         if not isinstance(value, bool):
             raise self._wrong(key, "true or false")
         return value
 
-    def environment(self) -> Optional[Environment]:
+    def framework(self, key: str) -> FrameworkProfile:
+        try:
+            return by_name(self.text(key))
+        except UnknownFrameworkError as exc:
+            raise ConfigError("%s: %r: %s" % (STARTER_VARIABLE, key, exc)) from exc
+
+    def ranked(self, key: str) -> List[Tuple[str, int]]:
+        value = self._values.get(key, [])
+        try:
+            return [(str(group), int(processes)) for group, processes in value]
+        except (TypeError, ValueError) as exc:
+            raise self._wrong(key, "a list of [group, processes]") from exc
+
+    def environment(self) -> Optional[LayeredEnvironment]:
         value = self._values.get("environment")
         if value is None:
             return None
         try:
             layers = {str(digest): str(place) for digest, place in value["layers"].items()}
-            return Environment(str(value["manifest"]), layers)
+            return LayeredEnvironment(str(value["manifest"]), layers)
         except (TypeError, KeyError, AttributeError) as exc:
             raise self._wrong("environment", "an object with a manifest and layers") from exc
+
+    def docker(self) -> Optional[DockerConfig]:
+        value = self._values.get("docker")
+        if value is None:
+            return None
+        try:
+            return DockerConfig(value)
+        except (TypeError, KeyError, ValueError) as exc:
+            raise self._wrong("docker", "an object with an image and its limits") from exc
 
     def one_of(self, key: str, allowed: Tuple[str, ...]) -> str:
         value = self._values.get(key)

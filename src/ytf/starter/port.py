@@ -1,13 +1,17 @@
-"""The task's port: found, held or released, and found again (DESIGN: port policy).
+"""Chooses a task's port and holds or releases it, as the port policy says.
 
 ``hold``
     The port stays bound with SO_REUSEPORT, never listening, from the first
     attempt to the starter's end. The program binds it as well, which Linux
-    allows if it too sets SO_REUSEPORT and has the same user. Nobody else can.
+    allows if it too sets SO_REUSEPORT and has the same user. No other user can.
 ``release``
-    The port is free from just before the program starts: it binds as it likes.
+    The port is closed just before the program starts, which binds it as it likes.
+``rendezvous``
+    Not here: the starter itself serves on it (``ytf.starter.rendezvous_server``).
 ``none``
     No port.
+
+If the job's spec has ``task_ports``, the port is one of them.
 """
 
 from __future__ import annotations
@@ -16,21 +20,26 @@ import errno
 import os
 import socket
 
-from ytf.starter.config import HOLD, NONE
+from ytf.frameworks.api import HOLD
+from ytf.starter.config import NO_PORT
+from ytf.wire.bind import NoFreePortError, port_numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
 
+    from ytf.wire.bind import PortRange
+
 _LOWEST = 15000
 _TRIES = 64
 
 
-class Port:
-    """One task's port, over all its attempts."""
+class TaskPort:
+    """One task's port, over all its attempts; one of ``ports`` if that is given."""
 
-    def __init__(self, policy: str) -> None:
+    def __init__(self, policy: str, ports: Optional[PortRange] = None) -> None:
         self._policy = policy
+        self._ports = ports
         self._sock: Optional[socket.socket] = None
         self.number: Optional[int] = None
 
@@ -40,32 +49,33 @@ class Port:
         return self._policy == HOLD
 
     def take(self) -> Optional[int]:
-        """Have a port bound, that of the last attempt if it is free; None where none is wanted.
+        """Bind a port, that of the last attempt if it is free; None if the policy is ``none``.
 
-        Only to be called while no program of an earlier attempt lives.
-        Raises ``OSError`` when there is none to be had.
+        Must be called only when every program of an earlier attempt is dead.
+        Raises ``OSError`` if no port can be bound, ``NoFreePortError`` if all that
+        may be taken are.
         """
-        if self._policy == NONE or self._sock is not None:
+        if self._policy == NO_PORT or self._sock is not None:
             return self.number
-        sock = self._again() or _free_port()
+        sock = self._bind_again() or _free_port(self._ports)
         if self.is_held:
-            # After binding, so that the port is surely ours alone: to bind
-            # with it would also succeed beside another starter's held port.
+            # After binding, so that the port is ours alone: binding with this
+            # option would also succeed beside another starter's held port.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self._sock = sock
         self.number = sock.getsockname()[1]
         return self.number
 
-    def _again(self) -> Optional[socket.socket]:
+    def _bind_again(self) -> Optional[socket.socket]:
         # Without SO_REUSEADDR: the program may not set it either, so a port
         # with connections still in TIME_WAIT does not count as free.
         return None if self.number is None else _bound_if_free(self.number)
 
-    def is_taken(self) -> bool:
-        """Whether somebody else has the port that was released for the program."""
+    def is_lost(self) -> bool:
+        """Tell whether another process has the port that was released for the program."""
         if self.number is None or self._sock is not None:
             return False
-        # With SO_REUSEADDR: connections of the dead program in TIME_WAIT are nobody's.
+        # With SO_REUSEADDR: the dead program's connections in TIME_WAIT do not count.
         sock = _bound_if_free(self.number, reuse_address=True)
         if sock is None:
             return True
@@ -73,29 +83,24 @@ class Port:
         return False
 
     def before_program(self) -> None:
-        """Make way for the program, if the policy says so. To be called just before it starts."""
+        """Release the port if the policy says so. Must be called just before the program starts."""
         if not self.is_held:
             self.close()
 
     def close(self) -> None:
-        """Let go of the port."""
+        """Release the port."""
         if self._sock is not None:
             self._sock.close()
             self._sock = None
 
 
-def listen(host: Optional[str]) -> socket.socket:
-    """A listening socket on any free port of the address ``host``.
-
-    On all addresses if it is None or a name: what a node is called need not
-    lead to one of its own addresses (127.0.1.1, that of a gateway).
-    """
-    sock = _bound(0) if host is None else _bound_to(host)
-    sock.listen(16)
-    return sock
-
-
-def _free_port() -> socket.socket:
+def _free_port(ports: Optional[PortRange]) -> socket.socket:
+    if ports is not None:
+        for number in port_numbers(ports):
+            sock = _bound_if_free(number)
+            if sock is not None:
+                return sock
+        raise NoFreePortError("task_ports", ports)
     # Below the range from which Linux takes ports for outgoing connections:
     # one of those could take a released port while the program still loads.
     room = _first_ephemeral() - _LOWEST
@@ -140,23 +145,6 @@ def _bound(port: int, reuse_address: bool = False) -> socket.socket:
             return _bound_ipv4(port, reuse_address)  # IPv6 is there but switched off
         raise
     return sock
-
-
-def _bound_to(host: str) -> socket.socket:
-    """A socket bound to any free port of one address; of all if ``host`` is no address."""
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host)
-        except OSError:
-            continue  # not of this family
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.bind((host, 0))
-        except OSError:
-            sock.close()
-            raise
-        return sock
-    return _bound(0)
 
 
 def _bound_ipv4(port: int, reuse_address: bool) -> socket.socket:

@@ -1,8 +1,9 @@
-"""The starter's main thread: owns the state, runs the hooks of one attempt after another.
+"""Runs one container's starter: its main thread runs the hooks of one attempt after another.
 
-Everything that happens elsewhere comes in as a message: orders and specs from
-the poll thread, acknowledgements from the report thread, changes of the
-program from its watcher, signals from their handlers.
+All that happens elsewhere comes in as a message through the inbox: orders and
+cluster specs from the registry's threads, changes of the program from the
+runner's, and shutdowns from signal handlers. Only the main thread changes
+state.
 """
 
 from __future__ import annotations
@@ -12,120 +13,162 @@ import signal
 import time
 from queue import Empty, SimpleQueue
 
-from ytf.starter import linux, threads
-from ytf.starter.address import join, own_address
-from ytf.starter.attempt import HOOKS, Attempt
-from ytf.starter.auth import Signer
-from ytf.starter.bugs import bug_text
+from ytf.frameworks.api import RENDEZVOUS
+from ytf.log import log
+from ytf.starter import threads
+from ytf.starter.attempt import HOOKS, TaskAttempt
 from ytf.starter.config import ConfigError
-from ytf.starter.control import Control
-from ytf.starter.link import Link
-from ytf.starter.log import say
-from ytf.starter.poll import Poller
-from ytf.starter.port import Port, listen
-from ytf.starter.report import Reporter
-from ytf.starter.routes import routes
-from ytf.starter.situation import (
+from ytf.starter.control_routes import make_routes
+from ytf.starter.control_server import ControlServer
+from ytf.starter.desired_state import (
     BUG,
     ORPHANED,
     PARENT_DIED,
     STOPPED,
-    ClusterSpec,
-    DismissedError,
-    Ended,
-    Order,
-    Situation,
+    DesiredState,
+    ReceivedClusterSpec,
+    ReceivedOrder,
+    Shutdown,
+    ShutdownError,
 )
-from ytf.starter.specfile import SpecFile
-from ytf.starter.whereabouts import Whereabouts
+from ytf.starter.master_finder import MasterFinder
+from ytf.starter.master_locator import MasterLocator
+from ytf.starter.native_runner import NativeRunner
+from ytf.starter.orphans import kill_orphans, watch_orphans
+from ytf.starter.port import TaskPort
+from ytf.starter.process_tree import adopt_orphans, signal_on_parents_death
+from ytf.starter.program_env import (
+    ClusterSpecFile,
+    cluster_spec_path,
+    hostfile_path,
+    remove_file,
+)
+from ytf.starter.registry import make_registry_client
+from ytf.starter.shells import Shells
+from ytf.wire.address import join_address, own_address, split_url
+from ytf.wire.bind import listen
+from ytf.wire.signing import Signer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, NoReturn, Optional, Tuple
+    from typing import Callable, Dict, NoReturn, Optional, Tuple, Union
 
-    from ytf.starter.config import Config
-    from ytf.starter.logs import Logs
-    from ytf.starter.process import Program
-    from ytf.starter.situation import Message
+    from ytf.starter.config import StarterConfig
+    from ytf.starter.desired_state import InboxMessage
+    from ytf.starter.gpus import TakenGpus
+    from ytf.starter.program_logs import ProgramLogs
+    from ytf.starter.rendezvous_server import RendezvousPort
+    from ytf.starter.runner import Runner, RunningProgram
 
 FLUSH_S = 2.0
-"""What undelivered reports get when the master has ordered a stop: it is there to take them."""
+"""How long undelivered reports may take after a stop: the master that ordered it is there."""
 WAKE_S = 1.0
-"""How late a signal may be noticed that comes just before a wait: that does not end the wait."""
-PROVE_S = 10.0
-"""How often it is told that killed processes are still not dead."""
+"""How late a signal may be noticed: one that comes just before a wait does not end the wait."""
+KILL_WAIT_S = 10.0
+"""How often it is logged that killed processes are still not dead."""
 PARENT_SIGNAL = signal.SIGRTMIN + 1
-"""Sent by Linux when the parent ends. One of its own, as SIGTERM means something else."""
+"""What Linux sends when the parent ends. Not SIGTERM, which means something else."""
 
 
 class SupersededError(Exception):
-    """The current attempt is over: be another one."""
+    """The current attempt has to make way for a later one."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: ReceivedOrder) -> None:
         super().__init__("attempt %d" % order.attempt)
         self.order = order
 
 
 class Starter:
-    """One container's starter. ``run`` is its whole life."""
+    """One container's starter: construct it, then call ``run``."""
 
-    def __init__(self, config: Config) -> None:
-        signer = Signer(config.secret())
+    def __init__(self, config: StarterConfig) -> None:
+        self.signer = signer = Signer(config.secret())
         self.config = config
-        self.situation = Situation()
-        self.port = Port(config.port)
-        self.spec_file = SpecFile(config.container)
+        self.desired = DesiredState()
+        self.spec_file = ClusterSpecFile(cluster_spec_path(config.container))
+        self.hostfile = hostfile_path(config.container)
         self.host = config.host or own_address(config.master)
-        self.attempt = Attempt(config.attempt, config.generation)
+        self.inbox: SimpleQueue[InboxMessage] = SimpleQueue()
+        self.port: Union[TaskPort, RendezvousPort] = self._make_port(config)
+        self.attempt = TaskAttempt(config.attempt, config.generation)
         self.assembled: Optional[Dict[str, str]] = None
-        self.program: Optional[Program] = None
-        self.logs: Optional[Logs] = None
-        self.inbox: SimpleQueue[Message] = SimpleQueue()
-        self._whereabouts = Whereabouts(config.master, config.master_file)
-        self._reports = Link(self._whereabouts, signer, config.container + "/report")
-        self._polls = Link(self._whereabouts, signer, config.container + "/poll")
-        self.reporter = Reporter(
-            self._reports, self.inbox, task=config.task, container=config.container
+        self.gpus: Optional[TakenGpus] = None
+        self.runner = _runner(config)
+        self.program: Optional[RunningProgram] = None
+        self.logs: Optional[ProgramLogs] = None
+        self.shells = Shells(config.task)
+        self._locator = MasterLocator(
+            config.master, config.master_file, config.master_attempt, _finder(config, signer)
         )
-        self._poller: Optional[Poller] = None
+        self.registry = make_registry_client(
+            config.registry,
+            locator=self._locator,
+            signer=signer,
+            inbox=self.inbox,
+            job=config.job,
+            task=config.task,
+            container=config.container,
+            heartbeat_s=config.heartbeat_s,
+            condition=self._condition,
+            zookeeper=config.zookeeper,
+        )
         try:
-            listener = listen(config.host)
+            listener = listen(self.host, split_url(config.master), config.control_ports)
         except OSError as exc:
             raise ConfigError("no port for the control endpoint: %s" % exc) from exc
-        self.control = join(self.host, listener.getsockname()[1])
-        self._control = Control(listener, signer, config.container, routes(self), self.inbox)
+        self.address: str = listener.getsockname()[0]
+        self.control = join_address(self.host, listener.getsockname()[1])
+        self._control = ControlServer(
+            listener, signer, config.container, make_routes(self), self.inbox
+        )
+
+    def _make_port(self, config: StarterConfig) -> Union[TaskPort, RendezvousPort]:
+        if config.port != RENDEZVOUS:
+            return TaskPort(config.port, config.task_ports)
+        # Only one task of a Horovod job needs it.
+        from ytf.starter.rendezvous_server import RendezvousPort
+
+        peer = split_url(config.master)
+        return RendezvousPort(self.host, peer, config.task_ports, self.inbox)
 
     def run(self) -> int:
-        """Live; the exit code. No process started here is alive when it returns.
+        """Run to the end and return the exit code; no process started here is alive then.
 
-        But for a bug of ours in just that: then the keeper sees to it, which
-        outlives us.
+        The exception is a bug of ours in ending the program: then the reaper,
+        which outlives this process, kills what is left.
         """
-        linux.adopt_orphans()
+        adopt_orphans()
         self._handle_signals()
         self._watch_parent()
-        threads.start("report", self.reporter.run, self.inbox)
+        self.registry.start()
+        threads.start("orphans", lambda: watch_orphans(self.runner.remove_orphans), self.inbox)
         threads.start("control", self._control.run, self.inbox)
         try:
-            return self._live()
+            return self._run_attempts()
         except Exception as exc:
-            say(bug_text(exc, "main"))
+            log(threads.bug_text(exc, "main"), last=True)
             self._kill_program()
             return BUG
         finally:
+            self._locator.close()
+            self.shells.close()
+            self.registry.close()
             self.spec_file.remove()
+            remove_file(self.hostfile)
             self.port.close()
+            kill_orphans()
+            self.runner.remove_orphans()
 
-    def _live(self) -> int:
+    def _run_attempts(self) -> int:
         while True:
             self.attempt, code = self._run_attempt()
             if code is not None:
                 return code
 
-    def _run_attempt(self) -> Tuple[Attempt, Optional[int]]:
-        """Run the current attempt's hooks and wait; the next attempt, or an exit code."""
+    def _run_attempt(self) -> Tuple[TaskAttempt, Optional[int]]:
+        """Run the current attempt's hooks and wait; returns the next attempt, or an exit code."""
         try:
-            # Who must leave already, its parent gone, say, tells the master nothing.
+            # A starter that must exit already (its parent is gone) does not register.
             self.wait_until(self.inbox.empty)
             self.check()
             for hook in HOOKS:
@@ -133,29 +176,29 @@ class Starter:
             self.wait_for_orders()
         except SupersededError as exc:
             order = exc.order
-            say("%s becomes attempt %d" % (self.config.task, order.attempt))
+            log("%s becomes attempt %d" % (self.config.task, order.attempt))
             self._end_program(order.grace_s)
-            return Attempt(order.attempt, order.generation), None
-        except DismissedError as exc:
-            end = exc.ended
-            say("leaving with exit code %d: %s" % (end.code, end.reason))
-            self._end_program(self._grace_s(end))
-            if end.code == STOPPED and not self.reporter.flush(FLUSH_S):
-                say("not every report was taken by the master")
-            return self.attempt, end.code
+            return TaskAttempt(order.attempt, order.generation), None
+        except ShutdownError as exc:
+            shutdown = exc.shutdown
+            log("leaving with exit code %d: %s" % (shutdown.code, shutdown.reason), last=True)
+            self._end_program(self._grace_s(shutdown))
+            if shutdown.code == STOPPED and not self.registry.flush(FLUSH_S):
+                log("not every report was taken by the master")
+            return self.attempt, shutdown.code
 
     # What hooks use
 
     def check(self) -> None:
-        """Raise ``DismissedError`` or ``SupersededError`` if this attempt must not go on."""
-        end = self.situation.end()
-        if end is not None:
-            raise DismissedError(end)
-        silence_s = self._whereabouts.silence_s()
+        """Raise ``ShutdownError`` or ``SupersededError`` if this attempt must not go on."""
+        shutdown = self.desired.shutdown()
+        if shutdown is not None:
+            raise ShutdownError(shutdown)
+        silence_s = self.registry.silence_s()
         if silence_s >= self.config.orphan_s:
             text = "no master was heard of for %.0f s" % silence_s
-            raise DismissedError(Ended(ORPHANED, text, None))
-        order = self.situation.successor(self.attempt.number)
+            raise ShutdownError(Shutdown(ORPHANED, text, None))
+        order = self.desired.next_attempt(self.attempt.number)
         if order is not None:
             raise SupersededError(order)
 
@@ -163,56 +206,50 @@ class Starter:
         """Take messages until ``condition`` holds, or this attempt must not go on."""
         while not condition():
             self.check()
-            self._take(min(self.config.orphan_s - self._whereabouts.silence_s(), WAKE_S))
+            self._take(min(self.config.orphan_s - self.registry.silence_s(), WAKE_S))
 
     def wait_for_orders(self) -> NoReturn:
         """Take messages until one of them ends this attempt."""
         while True:
             self.wait_until(lambda: False)
 
-    def start_polling(self) -> None:
-        """Begin to hear from the master, if not yet begun."""
-        if self._poller is not None:
-            return
-        poller = self._poller = Poller(
-            self._polls,
-            self.inbox,
-            task=self.config.task,
-            container=self.config.container,
-            attempt=lambda: self.attempt.number,
-            heartbeat_s=self.config.heartbeat_s,
-        )
-        known = self.situation.order.number if self.situation.order else 0
-        threads.start("poll", lambda: poller.run(known), self.inbox)
+    def _condition(self) -> Dict[str, object]:
+        """Return how the program is, for a heartbeat. The registry's threads call this."""
+        program, logs = self.program, self.logs
+        if program is None:
+            return {}
+        lost_at = None if logs is None else logs.output_lost_at
+        condition: Dict[str, object] = {
+            "idle_s": round(program.idle_s(), 1),
+            "output_lost_at": lost_at,
+        }
+        usage = program.usage()
+        if usage is not None:
+            condition["usage"] = dict(usage, attempt=self.attempt.number)
+        return condition
 
-    def told_of_master(self, url: str, attempt: int) -> None:
-        """A new master has introduced itself. From any thread."""
-        if self._whereabouts.told(url, attempt):
-            self._polls.interrupt()
-            self._reports.interrupt()
-
-    # The rest is the main thread's own
+    # Internals of the main thread
 
     def _take(self, timeout_s: float) -> None:
         try:
             message = self.inbox.get(timeout=min(max(timeout_s, 0.0), 3600.0))
         except Empty:
             return
-        self.situation.take(message)
-        if isinstance(message, ClusterSpec):
+        self.desired.update(message)
+        if isinstance(message, ReceivedClusterSpec):
             self._refresh_spec_file()
 
     def _refresh_spec_file(self) -> None:
-        spec = self.situation.spec
+        spec = self.desired.spec
         if self.program is None or spec is None or spec.generation != self.attempt.generation:
             return
         try:
             self.spec_file.write(spec)
         except OSError as exc:
-            say("the program does not learn of the new cluster spec: %s" % exc)
+            log("the program does not learn of the new cluster spec: %s" % exc)
 
-    def _grace_s(self, ended: Ended) -> float:
-        return self.config.grace_s if ended.grace_s is None else ended.grace_s
+    def _grace_s(self, shutdown: Shutdown) -> float:
+        return self.config.grace_s if shutdown.grace_s is None else shutdown.grace_s
 
     def _end_program(self, grace_s: float) -> None:
         """End the program and return once it and all its processes are proved dead."""
@@ -222,43 +259,46 @@ class Starter:
         began = time.monotonic()
         killed = False
         program.end_gently()
+        if program.shell_container() is not None:
+            # It ends when its last process does: a shell may not hold that.
+            threads.start("end shells", self.shells.end_all, self.inbox)
         while program.exit is None:
-            end = self.situation.end()
-            if end is not None:  # more urgent news may come meanwhile
-                grace_s = min(grace_s, self._grace_s(end))
+            shutdown = self.desired.shutdown()
+            if shutdown is not None:  # a more urgent one may come meanwhile
+                grace_s = min(grace_s, self._grace_s(shutdown))
             left_s = began + grace_s - time.monotonic()
             if left_s <= 0 and killed:
-                say("waiting for processes of attempt %d to die" % self.attempt.number)
+                log("waiting for processes of attempt %d to die" % self.attempt.number)
             elif left_s <= 0:
                 program.end_now()
                 killed = True
-            self._take(PROVE_S if killed else left_s)
+            self._take(KILL_WAIT_S if killed else left_s)
         self.program = None
 
     def _kill_program(self) -> None:
-        """Kill the program's processes, relying on as little of our own state as can be."""
+        """Kill the program's processes after a bug; relies on as little state as possible."""
         program = self.program
         if program is None:
             return
         program.end_now()
-        deadline = time.monotonic() + PROVE_S
+        deadline = time.monotonic() + KILL_WAIT_S
         try:
             while program.exit is None:
                 self.inbox.get(timeout=max(deadline - time.monotonic(), 0.0))
         except Empty:
-            say("processes of attempt %d are left to their keeper" % self.attempt.number)
+            log("processes of attempt %d are left to their reaper" % self.attempt.number)
 
     def _handle_signals(self) -> None:
-        def leave(signum: int, _: object) -> None:
+        def shut_down(signum: int, _: object) -> None:
             name = signal.Signals(signum).name
-            self.inbox.put(Ended(128 + signum, "%s received" % name, None))
+            self.inbox.put(Shutdown(128 + signum, "%s received" % name, None))
 
         def forward(signum: int, _: object) -> None:
             if self.program is not None:
                 self.program.signal(signum)
 
         for signum in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(signum, leave)
+            signal.signal(signum, shut_down)
         for signum in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
             signal.signal(signum, forward)
 
@@ -267,12 +307,30 @@ class Starter:
         if parent is None:
             return
 
-        def look(*_: object) -> None:
+        def check_parent(*_: object) -> None:
             # The signal also comes when only the thread that started us ended.
             if os.getppid() != parent:
                 text = "process %d, which had started it, is gone" % parent
-                self.inbox.put(Ended(PARENT_DIED, text))
+                self.inbox.put(Shutdown(PARENT_DIED, text))
 
-        signal.signal(PARENT_SIGNAL, look)
-        linux.signal_on_parents_death(PARENT_SIGNAL)
-        look()
+        signal.signal(PARENT_SIGNAL, check_parent)
+        signal_on_parents_death(PARENT_SIGNAL)
+        check_parent()
+
+
+def _runner(config: StarterConfig) -> Runner:
+    if config.docker is None:
+        return NativeRunner(config.grace_s)
+    # Only tasks with an image need it.
+    from ytf.starter.engine_runner import EngineRunner
+
+    return EngineRunner(config.docker, config.container, config.inherited)
+
+
+def _finder(config: StarterConfig, signer: Signer) -> Optional[MasterFinder]:
+    if not config.finder:
+        return None
+    # Without our own variables, which are long, and without those that are for the program.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("YTF_")}
+    # A new master gives up starters that are silent for heartbeat_s: look well before.
+    return MasterFinder(config.finder, environ, signer, config.heartbeat_s / 3)

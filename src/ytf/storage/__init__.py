@@ -1,0 +1,1 @@
+"""Storage of the journal (blobs), staged files and layers (files), locally and in HDFS."""

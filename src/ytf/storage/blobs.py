@@ -1,62 +1,70 @@
-"""Named, immutable pieces of data in directories: all that the journal asks of a disk.
+"""The ports ``Blobs`` and ``ReadableBlobs``, which hold a journal, and their local implementation.
 
-The port is what both a local file system and HDFS can promise: a blob appears
-whole or not at all, and once :meth:`Blobs.write` has returned it survives a
-power cut. Nothing is ever appended to or changed.
+A blob is a named, immutable piece of data in a directory. The port promises
+only what both a local file system and HDFS can keep: a blob appears whole or
+not at all, and once :meth:`Blobs.write` has returned, it survives a power
+failure. Nothing is ever appended to or changed. ``HdfsBlobs`` is in
+:mod:`ytf.storage.hdfs`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 import uuid
 from pathlib import Path, PurePosixPath
 from typing import Protocol
+
+from ytf.storage.files import Files
 
 _TEMPORARY = ".tmp"
 
 
 class ReadableBlobs(Protocol):
-    """A tree of blobs for who only looks at it. Calls block.
+    """A tree of blobs that can only be read. Calls block.
 
-    Names are relative paths with ``/``; no part of one begins with a dot.
+    Names are relative paths with ``/``; no part of a name begins with a dot.
     Every failure is an :class:`OSError`.
     """
 
     def list(self, directory: str = "") -> list[str]:
-        """The names right in a directory, sorted; empty if there is no such directory.
+        """Return the names directly in a directory, sorted; [] if there is no such directory.
 
-        A write that returned before the call began is seen.
+        A write that returned before this call began is seen.
         """
         ...
 
     def read(self, name: str) -> bytes:
-        """A blob's bytes, or :class:`FileNotFoundError`."""
+        """Return the bytes of a blob, or raise :class:`FileNotFoundError`."""
         ...
 
 
 class Blobs(ReadableBlobs, Protocol):
-    """A tree of blobs. Calls block, so an event loop makes them in threads.
+    """A tree of blobs that can be changed. Calls block, so an event loop makes them in threads.
 
-    Directories come with their first blob and go with their last. After a
-    failure, a write may still have happened.
+    A directory is made with its first blob and removed with its last. The root
+    is made and removed by others: a write after its removal raises
+    :class:`FileNotFoundError` and makes nothing. After a failed write, the blob
+    may exist nevertheless.
     """
 
     def write(self, name: str, data: bytes) -> None:
-        """Make a blob, whole and durable, or raise; :class:`FileExistsError` if there is one."""
+        """Create a blob, whole and durable; :class:`FileExistsError` if the name is taken."""
         ...
 
     def delete(self, name: str) -> None:
-        """Remove a blob. One that is not there is as good as removed."""
+        """Remove a blob. It is no error if there is none."""
         ...
 
 
 class LocalBlobs:
-    """Blobs as files below a directory, readable by their owner only.
+    """Blobs as local files below a directory, readable by their owner only.
 
-    A blob is written beside its place, synced, and linked into it: a link,
-    unlike a rename, never replaces what is there. What a killed process left
-    half-written is never shown, and goes when its directory is listed next.
+    A blob is written to a temporary file in the same directory, synced, and
+    hard-linked to its name: a link, unlike a rename, never replaces a file.
+    Temporary files of killed processes are never listed. They are removed
+    when their directory is listed next.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,9 +74,10 @@ class LocalBlobs:
         """See :meth:`Blobs.list`."""
         folder = self._path(directory) if directory else self._root
         try:
-            return [name for name in _sweep(folder) if not name.startswith(".")]
+            names = _remove_abandoned_writes(folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
+        return [name for name in names if not name.startswith(".")]
 
     def read(self, name: str) -> bytes:
         """See :meth:`Blobs.read`."""
@@ -77,7 +86,7 @@ class LocalBlobs:
     def write(self, name: str, data: bytes) -> None:
         """See :meth:`Blobs.write`."""
         target = self._path(name)
-        _make_directory(target.parent)
+        self._make_directory(target.parent)
         temporary = target.with_name(f".{os.getpid()}.{uuid.uuid4().hex}{_TEMPORARY}")
         try:
             _write_synced(temporary, data)
@@ -91,17 +100,53 @@ class LocalBlobs:
         path = self._path(name)
         path.unlink(missing_ok=True)
         folder = path.parent
-        while folder != self._root and folder.is_dir() and not _sweep(folder):
-            # Somebody may write into it at this very moment: then it stays.
+        while folder != self._root and folder.is_dir() and not _remove_abandoned_writes(folder):
+            # Another process may write into it at this moment: then it stays.
             with contextlib.suppress(OSError):
                 folder.rmdir()
             folder = folder.parent
 
+    def _make_directory(self, path: Path) -> None:
+        """Make a directory below the root, and its parents, each synced in the one above it."""
+        if path == self._root or path.is_dir():
+            return
+        self._make_directory(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+        sync_directory(path.parent)
+
     def _path(self, name: str) -> Path:
-        parts = PurePosixPath(name).parts
-        if not parts or any(part.startswith((".", "/")) for part in parts):
-            raise ValueError(f"not the name of a blob: {name!r}")
-        return self._root.joinpath(*parts)
+        return self._root.joinpath(*_parts(name))
+
+
+class BlobReader:
+    """Implements ``ReadableBlobs`` for a directory of any file system."""
+
+    def __init__(self, files: Files, root: str) -> None:
+        self._files = files
+        self._root = root
+
+    def list(self, directory: str = "") -> list[str]:
+        """See :meth:`ReadableBlobs.list`."""
+        folder = self._path(directory) if directory else self._root
+        try:
+            found = self._files.list(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [each.name for each in found if not each.name.startswith(".")]
+
+    def read(self, name: str) -> bytes:
+        """See :meth:`ReadableBlobs.read`."""
+        return b"".join(self._files.read(self._path(name)))
+
+    def _path(self, name: str) -> str:
+        return posixpath.join(self._root, *_parts(name))
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    parts = PurePosixPath(name).parts
+    if not parts or any(part.startswith((".", "/")) for part in parts):
+        raise ValueError(f"not the name of a blob: {name!r}")
+    return parts
 
 
 def _write_synced(path: Path, data: bytes) -> None:
@@ -111,17 +156,8 @@ def _write_synced(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _make_directory(path: Path) -> None:
-    """Make a directory and its parents, each durable in the one above it."""
-    if path.is_dir():
-        return
-    _make_directory(path.parent)
-    path.mkdir(mode=0o700, exist_ok=True)
-    sync_directory(path.parent)
-
-
 def sync_directory(path: str | Path) -> None:
-    """Make durable what was made or renamed in a directory."""
+    """Make the creation, removal and renaming of files in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -129,10 +165,10 @@ def sync_directory(path: str | Path) -> None:
         os.close(descriptor)
 
 
-def _sweep(folder: Path) -> list[str]:
-    """Remove what other processes left half-written in a directory; what stays, sorted.
+def _remove_abandoned_writes(folder: Path) -> list[str]:
+    """Remove temporary files of other processes from a directory; return all other names, sorted.
 
-    A process that still lives loses nothing but that one write, which then fails.
+    If such a process is still alive, that one write of it fails, and nothing else.
     """
     ours = f".{os.getpid()}."
     left = []

@@ -1,38 +1,31 @@
-"""Files and directories, as far as staging and layers need them: on a disk or in HDFS.
+"""The port ``Files``, a file system for staged files and layers, and adapters to it.
 
-Paths are absolute, with ``/``, without a scheme: which file system is meant is
-the :class:`Files` object's own affair. A file appears whole or not at all, and
-nothing is ever replaced: a path that was once given away keeps its meaning.
+Paths are absolute, with ``/`` and without a scheme; the :class:`Files` object
+determines the file system. A file appears whole or not at all, and no file is
+ever replaced: a path that has been handed out keeps its meaning. The
+implementation is ``HdfsFiles`` in :mod:`ytf.storage.hdfs`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pwd
-import shutil
-import stat
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol
-from urllib.parse import quote
-
-from ytf.storage.blobs import sync_directory
 
 CHUNK = 1 << 20
-"""How many bytes a read gives at a time, at most."""
+"""The largest number of bytes that a read yields at once."""
 
 _TEMPORARY = ".tmp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """What a file system says of one file or directory.
+    """The metadata of one file or directory.
 
-    ``mtime_ms`` is what YARN compares before it localizes a file, and ``mode``
-    holds the permission bits alone. A directory's ``size`` is 0.
+    YARN compares ``mtime_ms`` before it localizes a file. ``mode`` has the
+    permission bits only. The ``size`` of a directory is 0.
     """
 
     path: str
@@ -40,6 +33,7 @@ class FileStatus:
     size: int
     mtime_ms: int
     owner: str
+    group: str
     mode: int
 
     @property
@@ -53,49 +47,49 @@ class Files(Protocol):
 
     Every failure is an :class:`OSError`, of its usual subclass where there is
     one (``FileNotFoundError``, ``FileExistsError``, ``PermissionError``,
-    ``NotADirectoryError``); after any other, a change may still have happened.
-    Links are followed, as far as the file system has them.
+    ``NotADirectoryError``). After any other error, a change may have happened
+    nevertheless. Symbolic links are followed where the file system has them.
     """
 
     def uri(self, path: str) -> str:
-        """The path with scheme and authority, as other programs name it."""
+        """Return the path with scheme and authority, for other programs."""
         ...
 
     def stat(self, path: str) -> FileStatus:
-        """What is there, or :class:`FileNotFoundError`."""
+        """Return the status of a path, or raise :class:`FileNotFoundError`."""
         ...
 
     def list(self, path: str) -> list[FileStatus]:
-        """What is right in a directory, sorted by name; :class:`FileNotFoundError` if none.
+        """Return what is directly in a directory, sorted by name.
 
-        Temporary files of writes under way (:func:`is_temporary`) are shown.
+        Raises :class:`FileNotFoundError` if there is no directory. Temporary
+        files of unfinished writes (:func:`is_temporary`) are in the list.
         """
         ...
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """The bytes from ``offset`` on, ``length`` of them or to the end, in pieces.
+        """Yield the bytes from ``offset`` on: ``length`` of them, or all up to the end.
 
-        Beyond the end there is nothing. A file that is not there raises with
-        the first piece at the latest. What is not read to the end is closed
-        with the iterator.
+        Past the end it yields nothing. A missing file raises with the first
+        piece at the latest. Closing the iterator closes the file.
         """
         ...
 
     def write(self, path: str, chunks: Iterable[bytes], mode: int = 0o600) -> FileStatus:
-        """Make a file of the pieces, whole and durable, with exactly this mode.
+        """Create a file from the chunks, whole and durable, with exactly this mode.
 
-        It is written under a temporary name beside its place (see
-        :func:`temporary_beside`) and renamed; :class:`FileExistsError` if the
-        place is taken, by then. The directory must be there. When anything is
+        The file is written under a temporary name in the same directory (see
+        :func:`temporary_beside`) and then renamed; :class:`FileExistsError` if
+        the path is taken by then. The directory must exist. If anything is
         raised, also by ``chunks``, the temporary file is removed; only a
         process that dies leaves one.
         """
         ...
 
     def mkdir(self, path: str, mode: int = 0o700) -> None:
-        """Make a directory with exactly this mode, and missing parents with the same.
+        """Create a directory with exactly this mode, and missing parents with the same mode.
 
-        One that is there stays as it is; :class:`FileExistsError` or
+        A directory that exists stays as it is; :class:`FileExistsError` or
         :class:`NotADirectoryError` if a file is in the way.
         """
         ...
@@ -105,33 +99,33 @@ class Files(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a directory with all in it. What is not there is as good as removed."""
+        """Remove a file, or a directory with its contents. It is no error if there is none."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory within the file system, at once.
+        """Move a file or directory within the file system, atomically.
 
-        :class:`FileExistsError` if there is something at ``target`` already,
-        :class:`FileNotFoundError` if nothing is at ``source``.
+        :class:`FileExistsError` if ``target`` exists already,
+        :class:`FileNotFoundError` if ``source`` does not.
         """
         ...
 
 
 def temporary_beside(path: str) -> str:
-    """A new name, in the same directory, for the file that will be at ``path``."""
+    """Return a new temporary name in the same directory, for writing the file ``path``."""
     place = PurePosixPath(path)
     return str(place.with_name(f".{place.name}.{uuid.uuid4().hex}{_TEMPORARY}"))
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is one of :func:`temporary_beside`: a write that is under way, or died."""
+    """Whether :func:`temporary_beside` made this name: a write is under way, or was killed."""
     return name.startswith(".") and name.endswith(_TEMPORARY)
 
 
 def clock_ms(files: Files, directory: str) -> int:
-    """What the file system's own clock says: the time of a file just written there.
+    """Return the file system's own time: the modification time of a file just written there.
 
-    Ages of files are told against it, for our clock may be another.
+    The ages of files are computed with it, since this machine's clock may differ.
     """
     place = temporary_beside(f"{directory}/time")
     try:
@@ -140,121 +134,30 @@ def clock_ms(files: Files, directory: str) -> int:
         files.delete(place)
 
 
-class LocalFiles:
-    """This machine's own file system."""
+class FileSource:
+    """Implements ``ByteSource`` of :mod:`ytf.hadoop.logs` for one file."""
 
-    def uri(self, path: str) -> str:
-        """See :meth:`Files.uri`."""
-        return f"file://{quote(_absolute(path))}"
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+        self.name = files.uri(path)
+        self.size = files.stat(path).size
 
-    def stat(self, path: str) -> FileStatus:
-        """See :meth:`Files.stat`."""
-        return _status(_absolute(path), os.stat(path))
-
-    def list(self, path: str) -> list[FileStatus]:
-        """See :meth:`Files.list`."""
-        found = []
-        for name in sorted(os.listdir(_absolute(path))):
-            inside = os.path.join(path, name)
-            # One that went away in between is not in the directory any more.
-            with contextlib.suppress(FileNotFoundError):
-                found.append(self.stat(inside))
-        return found
-
-    def read(self, path: str, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """See :meth:`Files.read`."""
-        with open(_absolute(path), "rb") as file:
-            file.seek(offset)
-            left = length
-            while left is None or left > 0:
-                piece = file.read(CHUNK if left is None else min(CHUNK, left))
-                if not piece:
-                    return
-                if left is not None:
-                    left -= len(piece)
-                yield piece
-
-    def write(self, path: str, chunks: Iterable[bytes], mode: int = 0o600) -> FileStatus:
-        """See :meth:`Files.write`."""
-        temporary = temporary_beside(_absolute(path))
-        try:
-            with open(temporary, "xb", opener=_private) as file:
-                file.writelines(chunks)
-                file.flush()
-                os.fchmod(file.fileno(), mode)
-                os.fsync(file.fileno())
-            # A link, unlike a rename, never replaces what is there.
-            os.link(temporary, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-        sync_directory(os.path.dirname(path))
-        return self.stat(path)
-
-    def mkdir(self, path: str, mode: int = 0o700) -> None:
-        """See :meth:`Files.mkdir`."""
-        if os.path.isdir(_absolute(path)):
-            return
-        parent = os.path.dirname(path)
-        if parent != path:
-            self.mkdir(parent, mode)
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            if not os.path.isdir(path):
-                raise
-        else:
-            os.chmod(path, mode)
-            sync_directory(parent)
-
-    def chmod(self, path: str, mode: int) -> None:
-        """See :meth:`Files.chmod`."""
-        os.chmod(_absolute(path), mode)
-
-    def delete(self, path: str) -> None:
-        """See :meth:`Files.delete`."""
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.isdir(_absolute(path)) and not os.path.islink(path):
-                shutil.rmtree(path)
-            else:
-                os.unlink(path)
-
-    def rename(self, source: str, target: str) -> None:
-        """See :meth:`Files.rename`."""
-        if os.path.isdir(_absolute(source)):
-            # rename(2) refuses to replace a file or a directory with something
-            # in it; an empty one is made room for by taking its name first.
-            os.mkdir(_absolute(target), 0o700)
-            os.rename(source, target)
-        else:
-            os.link(source, _absolute(target))
-            os.unlink(source)
+    def read(self, offset: int, length: int) -> Iterator[bytes]:
+        """Yield ``length`` bytes from ``offset`` on, in pieces."""
+        return self._files.read(self._path, offset, length)
 
 
-def _absolute(path: str) -> str:
-    if not path.startswith("/"):
-        raise ValueError(f"not an absolute path: {path!r}")
-    return path
+class FileTree:
+    """Implements ``LogTree`` of :mod:`ytf.hadoop.logs` for a file system."""
 
+    def __init__(self, files: Files) -> None:
+        self._files = files
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    def names(self, directory: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        return [each.name for each in self._files.list(directory)]
 
-
-def _status(path: str, found: os.stat_result) -> FileStatus:
-    is_directory = stat.S_ISDIR(found.st_mode)
-    return FileStatus(
-        path=path,
-        is_directory=is_directory,
-        size=0 if is_directory else found.st_size,
-        mtime_ms=found.st_mtime_ns // 1_000_000,
-        owner=_name_of(found.st_uid),
-        mode=stat.S_IMODE(found.st_mode),
-    )
-
-
-def _name_of(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    def source(self, path: str) -> FileSource:
+        """Open one file for reading."""
+        return FileSource(self._files, path)

@@ -1,34 +1,52 @@
-"""HDFS as the storage ports want it, over hdfs-native: no JVM on our side.
+"""Implements the ports ``Files`` and ``Blobs`` for HDFS with hdfs-native, without a JVM.
 
-Errors are of our own tree and the ``OSError`` that the ports promise, both at
-once: see :mod:`ytf.storage.hdfs_errors`.
+Each error is both one of :mod:`ytf.errors` and the ``OSError`` that the ports
+promise: see :mod:`ytf.storage.hdfs_client`.
+
+HDFS lists a file while it is being written, and keeps it when its writer dies;
+so files are written under temporary names, and only a rename makes a whole file
+appear. hdfs-native repeats a call whose connection broke. So an error of a
+rename counts only if its source still exists, and a unique name that is already
+taken was taken by our own first try. If a standby NameNode takes over,
+:func:`write_small` and :func:`move_into_place` wait for it and continue;
+:func:`write_stream` fails.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import posixpath
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator
+from functools import partial
 from itertools import chain
 
 import hdfs_native
-from hdfs_native import AsyncClient
+from hdfs_native import AsyncClient, AsyncFileWriter, WriteOptions
 
+from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from ytf.hadoop.conf import Configuration
-from ytf.storage.blob_reading import BlobReader
+from ytf.storage.blobs import BlobReader
 from ytf.storage.files import CHUNK, FileStatus, temporary_beside
-from ytf.storage.hdfs_errors import HdfsNotADirectoryError, HdfsNotEmptyError, HdfsNotFoundError
-from ytf.storage.hdfs_link import HdfsLink
-from ytf.storage.hdfs_writing import move_into_place, write_small, write_stream
+from ytf.storage.hdfs_client import HdfsClient
+from ytf.storage.hdfs_errors import (
+    HdfsNotADirectoryError,
+    HdfsNotEmptyError,
+    HdfsNotFoundError,
+)
 
 _SCRATCH = ".tmp"
+_BLOB_DIRECTORY = 0o700
+_FIRST_TRY_S = 0.02
+_CLOSE_RETRIES = 6
 
 
 def path_of(url: str) -> str:
-    """The path within its file system of an ``hdfs://`` URL, or of a bare path.
+    """Return the path part of an ``hdfs://`` URL, or a bare path as it is.
 
-    Taken literally, as Hadoop does: ``%20`` is three characters.
+    Nothing is unquoted, as in Hadoop: ``%20`` is three characters.
     """
     if not url.startswith("hdfs://"):
         return _clean(url)
@@ -36,26 +54,29 @@ def path_of(url: str) -> str:
 
 
 class HdfsFiles:
-    """The files of one HDFS."""
+    """Implements :class:`ytf.storage.files.Files` for one HDFS."""
 
-    def __init__(self, link: HdfsLink) -> None:
-        self.link = link
+    def __init__(self, client: HdfsClient) -> None:
+        self.client = client
 
     @classmethod
-    def open(cls, url: str, conf: Configuration) -> HdfsFiles:
-        """The HDFS that a URL is in; its path does not matter. Nothing is connected yet."""
-        return cls(HdfsLink(url, conf))
+    def open(cls, url: str, conf: Configuration, *, answer_s: float | None = None) -> HdfsFiles:
+        """Return the HDFS that a URL names; its path is ignored. No connection is made yet.
+
+        ``answer_s``: see :class:`HdfsClient`.
+        """
+        return cls(HdfsClient(url, conf, answer_s=answer_s))
 
     def uri(self, path: str) -> str:
-        """See :meth:`Files.uri`. Hadoop's own form: nothing in the path is quoted."""
-        return f"{self.link.authority}{_clean(path)}"
+        """See :meth:`Files.uri`. Nothing in the path is quoted, as in Hadoop."""
+        return f"{self.client.authority}{_clean(path)}"
 
     def stat(self, path: str) -> FileStatus:
         """See :meth:`Files.stat`."""
         path = _clean(path)
-        found = self.link.call(
+        found = self.client.call(
             f"look at {path}",
-            lambda client: client.get_file_info(path),
+            lambda native: native.get_file_info(path),
             changes=False,
             repeatable=True,
         )
@@ -64,9 +85,9 @@ class HdfsFiles:
     def list(self, path: str) -> list[FileStatus]:
         """See :meth:`Files.list`."""
         path = _clean(path)
-        found = self.link.call(
+        found = self.client.call(
             f"list {path}",
-            lambda client: _listing(client, path),
+            lambda native: _listing(native, path),
             changes=False,
             repeatable=True,
         )
@@ -77,9 +98,9 @@ class HdfsFiles:
     def read(self, path: str, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         """See :meth:`Files.read`."""
         path = _clean(path)
-        doing = f"read {path}"
-        reader = self.link.call(
-            doing, lambda client: client.read(path), changes=False, repeatable=True
+        action = f"read {path}"
+        reader = self.client.call(
+            action, lambda native: native.read(path), changes=False, repeatable=True
         )
         left = max(0, len(reader) - offset)
         if length is not None:
@@ -88,9 +109,11 @@ class HdfsFiles:
             return
         stream = reader.read_range_stream(offset, left)
         while left > 0:
-            piece = self.link.call(doing, lambda _: _next_piece(stream), changes=False)
+            piece = self.client.call(
+                action, lambda _: _next_piece(stream), changes=False, transfers=True
+            )
             if not piece:
-                raise HdfsNotFoundError(f"cannot {doing}: {left} bytes are missing at its end")
+                raise HdfsNotFoundError(f"cannot {action}: {left} bytes are missing at its end")
             left -= len(piece)
             yield piece
 
@@ -102,12 +125,12 @@ class HdfsFiles:
             pieces = iter(chunks)
             head = _head(pieces)
             if len(head) <= CHUNK:
-                write_small(self.link, temporary, head, mode)
+                write_small(self.client, temporary, head, mode, target=path)
             else:
-                write_stream(self.link, temporary, chain([head], pieces), mode)
-            move_into_place(self.link, temporary, path)
+                write_stream(self.client, temporary, chain([head], pieces), mode, target=path)
+            move_into_place(self.client, temporary, path)
         except BaseException:
-            # What cannot be removed either is what a dying process leaves, too.
+            # If this fails too, the file is left, as by a process that died.
             with contextlib.suppress(OSError):
                 self.delete(temporary)
             raise
@@ -117,17 +140,17 @@ class HdfsFiles:
         """See :meth:`Files.mkdir`."""
         path = _clean(path)
         try:
-            self._mkdir_one(path, mode)
+            _mkdir_one(self.client, path, mode)
         except HdfsNotFoundError:
             self.mkdir(posixpath.dirname(path), mode)
-            self._mkdir_one(path, mode)
+            _mkdir_one(self.client, path, mode)
 
     def chmod(self, path: str, mode: int) -> None:
         """See :meth:`Files.chmod`."""
         path = _clean(path)
-        self.link.call(
+        self.client.call(
             f"set the mode of {path}",
-            lambda client: client.set_permission(path, mode),
+            lambda native: native.set_permission(path, mode),
             changes=True,
             repeatable=True,
         )
@@ -135,9 +158,9 @@ class HdfsFiles:
     def delete(self, path: str) -> None:
         """See :meth:`Files.delete`."""
         path = _clean(path)
-        self.link.call(
+        self.client.call(
             f"delete {path}",
-            lambda client: client.delete(path, True),
+            lambda native: native.delete(path, True),
             changes=True,
             repeatable=True,
         )
@@ -145,44 +168,36 @@ class HdfsFiles:
     def rename(self, source: str, target: str) -> None:
         """See :meth:`Files.rename`."""
         source, target = _clean(source), _clean(target)
-        self.link.call(
+        self.client.call(
             f"rename {source} to {target}",
-            lambda client: client.rename(source, target, False),
+            lambda native: native.rename(source, target, False),
             changes=True,
-        )
-
-    def _mkdir_one(self, path: str, mode: int) -> None:
-        self.link.call(
-            f"make the directory {path}",
-            lambda client: client.mkdirs(path, mode, False),
-            changes=True,
-            repeatable=True,
         )
 
 
 class HdfsBlobs(BlobReader):
     """Blobs as files below a directory of HDFS, readable by their owner only.
 
-    A blob is written into a directory of its own below the root (``.tmp``),
-    synced, closed, and renamed into its place, which never replaces anything.
-    What a killed process left half-written stays there, unseen, and goes with
-    the root: nobody but its writer may touch it, for its absence is how a
-    writer whose connection broke knows that the rename was done.
+    A blob is written to a temporary file in ``<root>/.tmp``, synced, closed,
+    and renamed to its name, which never replaces a file. The temporary file of
+    a killed process stays there, unlisted, until the root is deleted. No other
+    process may remove it: a writer whose connection broke concludes from its
+    absence that the rename was done.
     """
 
-    def __init__(self, link: HdfsLink, root: str) -> None:
-        super().__init__(HdfsFiles(link), _clean(root))
-        self._link = link
+    def __init__(self, client: HdfsClient, root: str) -> None:
+        super().__init__(HdfsFiles(client), _clean(root))
+        self._client = client
 
     def write(self, name: str, data: bytes) -> None:
         """See :meth:`Blobs.write`."""
         target = self._path(name)
         temporary = f"{self._root}/{_SCRATCH}/{uuid.uuid4().hex}"
         try:
-            self._write(temporary, data)
+            self._write(temporary, data, target)
             self._move(temporary, target)
         except BaseException:
-            # What cannot be removed either is what a dying process leaves, too.
+            # If this fails too, the file is left, as by a process that died.
             with contextlib.suppress(OSError):
                 self._files.delete(temporary)
             raise
@@ -192,36 +207,191 @@ class HdfsBlobs(BlobReader):
         path = self._path(name)
         self._delete_alone(path)
         folder = posixpath.dirname(path)
-        # A directory in use refuses, also if somebody writes at this very moment.
+        # HDFS refuses to remove a directory that is not empty, also while another process writes.
         with contextlib.suppress(HdfsNotEmptyError):
             while folder != self._root:
                 self._delete_alone(folder)
                 folder = posixpath.dirname(folder)
 
-    def _write(self, temporary: str, data: bytes) -> None:
+    def _write(self, temporary: str, data: bytes, target: str) -> None:
         try:
-            write_small(self._link, temporary, data, 0o600)
+            write_small(self._client, temporary, data, 0o600, target=target)
         except HdfsNotFoundError:
-            self._files.mkdir(posixpath.dirname(temporary))
-            write_small(self._link, temporary, data, 0o600)
+            self._make_directory(posixpath.dirname(temporary))
+            write_small(self._client, temporary, data, 0o600, target=target)
 
     def _move(self, temporary: str, target: str, tries: int = 5) -> None:
         try:
-            move_into_place(self._link, temporary, target)
+            move_into_place(self._client, temporary, target)
         except HdfsNotFoundError:
             if tries == 0:
                 raise
-            # Its directory is not there yet, or went with its last blob.
-            self._files.mkdir(posixpath.dirname(target))
+            # The directory does not exist yet, or was removed with its last blob.
+            self._make_directory(posixpath.dirname(target))
             self._move(temporary, target, tries - 1)
 
+    def _make_directory(self, path: str) -> None:
+        """Make a directory below the root, and its parents; the root itself must exist.
+
+        HDFS refuses a directory whose parent is missing. So a write that comes late,
+        after the job's end, does not make the job's removed directories again.
+        """
+        if path == self._root:
+            self._files.stat(path)
+            return
+        try:
+            _mkdir_one(self._client, path, _BLOB_DIRECTORY)
+        except HdfsNotFoundError:
+            self._make_directory(posixpath.dirname(path))
+            _mkdir_one(self._client, path, _BLOB_DIRECTORY)
+
     def _delete_alone(self, path: str) -> None:
-        self._link.call(
+        self._client.call(
             f"delete {path}",
-            lambda client: client.delete(path, False),
+            lambda native: native.delete(path, False),
             changes=True,
             repeatable=True,
         )
+
+
+def _mkdir_one(client: HdfsClient, path: str, mode: int) -> None:
+    """Make a directory in one that exists."""
+    client.call(
+        f"make the directory {path}",
+        lambda native: native.mkdirs(path, mode, False),
+        changes=True,
+        repeatable=True,
+    )
+
+
+def write_small(
+    client: HdfsClient, path: str, data: bytes, mode: int, *, target: str | None = None
+) -> None:
+    """Create a file from bytes; on return it is closed and on the DataNodes' disks.
+
+    The directory must exist, and no other process may use the path. Errors name
+    ``target``, the name that a temporary file will have.
+    """
+    action = f"write {target or path}"
+    try:
+        writer = client.call(action, lambda native: _create(native, path, mode), changes=True)
+        if client.call(
+            action, lambda _: _write_with_short_closes(writer, data), changes=True, transfers=True
+        ):
+            return
+        # A close was cancelled too early, which loses the file: write it again, without that.
+    except (UnreachableError, OutcomeUnknownError):
+        if not client.has_standby:
+            raise
+    client.call(action, lambda native: native.delete(path, False), changes=True, repeatable=True)
+    write_stream(client, path, iter([data]), mode, target=target)
+
+
+def write_stream(
+    client: HdfsClient,
+    path: str,
+    pieces: Iterator[bytes],
+    mode: int,
+    *,
+    target: str | None = None,
+) -> None:
+    """Create a file from pieces as they come; the client's timeout applies to each of them.
+
+    The directory must exist, and no other process may use the path. Errors name
+    ``target``, the name that a temporary file will have.
+    """
+    action = f"write {target or path}"
+    writer = client.call(action, lambda native: _create(native, path, mode), changes=True)
+    for piece in pieces:
+        client.call(action, partial(_write_piece, writer, piece), changes=True, transfers=True)
+    client.call(action, lambda _: writer.close(), changes=True, transfers=True)
+
+
+def move_into_place(client: HdfsClient, temporary: str, target: str, tries: int = 2) -> None:
+    """Rename a temporary file that no other process uses, exactly once, replacing nothing.
+
+    Raises ``HdfsExistsError`` if ``target`` exists, and ``HdfsNotFoundError``
+    if its directory does not; then the temporary file still exists.
+    """
+    try:
+        client.call(
+            f"rename {temporary} to {target}",
+            lambda native: native.rename(temporary, target, False),
+            changes=True,
+        )
+    except (RefusedError, HdfsNotFoundError):
+        if _is_there(client, temporary):
+            raise
+    except (UnreachableError, OutcomeUnknownError):
+        if not client.has_standby or tries == 1:
+            raise
+        if _is_there(client, temporary):
+            move_into_place(client, temporary, target, tries - 1)
+
+
+def _is_there(client: HdfsClient, path: str) -> bool:
+    try:
+        client.call(
+            f"look at {path}",
+            lambda native: native.get_file_info(path),
+            changes=False,
+            repeatable=True,
+        )
+    except HdfsNotFoundError:
+        return False
+    return True
+
+
+async def _create(native: AsyncClient, path: str, mode: int) -> AsyncFileWriter:
+    options = WriteOptions(permission=mode, overwrite=False, create_parent=False)
+    try:
+        return await native.create(path, options)
+    except FileExistsError:
+        # hdfs-native tried twice: the first try made it, and its answer was lost.
+        await native.delete(path, False)
+        return await native.create(path, options)
+
+
+async def _write_piece(writer: AsyncFileWriter, piece: bytes, native: AsyncClient) -> None:
+    await writer.write(piece)
+
+
+async def _write_with_short_closes(writer: AsyncFileWriter, data: bytes) -> bool:
+    """Write and close a file without the sleeps of hdfs-native; False if that failed.
+
+    The NameNode completes a file once a DataNode has reported its last block.
+    The client's call usually comes before that report; then ``close()`` sleeps
+    half a second before it calls again. If it is cancelled while it sleeps, and
+    called again, it asks the NameNode at once. If it is cancelled before its
+    first call, the block is lost and ``close()`` never returns. So the first
+    try gets the time of several round trips, as measured by syncing the data.
+    """
+    if not data:
+        await writer.close()
+        return True
+    await writer.write(data)
+    began = time.monotonic()
+    await writer.hsync()
+    try_s = _FIRST_TRY_S + 4 * (time.monotonic() - began)
+    if await _closes_within(writer, try_s):
+        return True
+    for _ in range(_CLOSE_RETRIES):
+        try_s *= 1.5
+        try:
+            if await _closes_within(writer, try_s):
+                return True
+        except (OSError, RuntimeError):
+            # The NameNode had completed the file before the last close was cancelled.
+            return False
+    return False
+
+
+async def _closes_within(writer: AsyncFileWriter, timeout_s: float) -> bool:
+    try:
+        await asyncio.wait_for(writer.close(), timeout_s)
+    except (TimeoutError, asyncio.TimeoutError):
+        return False
+    return True
 
 
 def _clean(path: str) -> str:
@@ -237,16 +407,17 @@ def _status(path: str, found: hdfs_native.FileStatus) -> FileStatus:
         size=found.length,
         mtime_ms=found.modification_time,
         owner=found.owner,
+        group=found.group,
         mode=found.permission & 0o7777,
     )
 
 
-async def _listing(client: AsyncClient, path: str) -> list[hdfs_native.FileStatus]:
-    return [each async for each in client.list_status(path)]
+async def _listing(native: AsyncClient, path: str) -> list[hdfs_native.FileStatus]:
+    return [each async for each in native.list_status(path)]
 
 
 async def _next_piece(stream: AsyncIterator[bytes]) -> bytes:
-    """About ``CHUNK`` bytes: the packets of a DataNode are too small to hand on one by one."""
+    """Read about ``CHUNK`` bytes: the packets of a DataNode are too small to yield singly."""
     piece = bytearray()
     while len(piece) < CHUNK:
         packet = await anext(stream, b"")
@@ -257,7 +428,7 @@ async def _next_piece(stream: AsyncIterator[bytes]) -> bytes:
 
 
 def _head(pieces: Iterator[bytes]) -> bytes:
-    """All of a small file, or the beginning of a larger one."""
+    """Return all of a small file, or the beginning of a larger one."""
     head = bytearray()
     for piece in pieces:
         head += piece

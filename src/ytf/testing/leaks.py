@@ -1,7 +1,7 @@
-"""Proof that a test of real jobs leaves nothing behind: no process, nothing staged.
+"""Checks that a test of real jobs leaves no process and no staging directory behind.
 
-It looks at ``/proc`` and the file system itself, and shares no code with the
-backend it judges.
+It reads ``/proc`` and the file system, and shares no code with the backends
+that it checks.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ytf.testing.waiting import eventually
 
 
 @contextmanager
-def no_leaks(home: Path, timeout_s: float = 10.0) -> Iterator[None]:
-    """Within it run jobs with ``YTF_HOME=home``; after it nothing of them may be left.
+def no_leaks(home: Path, timeout_s: float = 30.0) -> Iterator[None]:
+    """A context for jobs with ``YTF_HOME=home``. At its end nothing of them may be left.
 
-    What is left gets ``timeout_s`` to go by itself; then the processes are
-    killed and an AssertionError names everything that was found. When the body
-    itself fails, its error is what is raised, and the processes are killed too.
+    What is left has ``timeout_s`` to end by itself. Then the processes are
+    killed, and an AssertionError lists all that was found. If the body itself
+    fails, its error is raised, and the processes are killed too.
     """
     try:
         yield
@@ -29,13 +29,13 @@ def no_leaks(home: Path, timeout_s: float = 10.0) -> Iterator[None]:
         _kill_all(home)
         raise
     try:
-        eventually(lambda: not leftovers(home), timeout_s, lambda: _tell(home))
+        eventually(lambda: not leftovers(home), timeout_s, lambda: _describe(home))
     finally:
         _kill_all(home)
 
 
 def leftovers(home: Path) -> list[str]:
-    """What lives or lies there because of jobs below ``home``, in words."""
+    """Descriptions of the processes and staged files of jobs below ``home``."""
     found = [f"process {pid}: {command}" for pid, command in processes_of(home).items()]
     jobs = home / "jobs"
     if jobs.is_dir():
@@ -46,8 +46,8 @@ def leftovers(home: Path) -> list[str]:
 def processes_of(home: Path) -> dict[int, str]:
     """Live processes of jobs below ``home``, with their command lines.
 
-    Those that were started with it as ``YTF_HOME``, and those that work in a
-    directory below it: a daemon may clear its environment, but few move too.
+    They were started with it as ``YTF_HOME``, or their working directory is below
+    it: a daemon may clear its environment, but rarely changes its directory too.
     This process is never one of them.
     """
     pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
@@ -56,7 +56,7 @@ def processes_of(home: Path) -> dict[int, str]:
 
 
 def _command_of(pid: int, home: Path) -> str | None:
-    """The command of a process if it belongs to ``home``; None if not, or if it is over."""
+    """The command of a process if it belongs to ``home``; None if not, or if it has ended."""
     proc = Path("/proc", str(pid))
     try:
         # A process that has ended but was not waited for has an empty command line.
@@ -71,12 +71,12 @@ def _command_of(pid: int, home: Path) -> str | None:
     return command.replace(b"\0", b" ").decode(errors="replace").strip()
 
 
-def _tell(home: Path) -> str:
+def _describe(home: Path) -> str:
     return f"nothing left of the jobs in {home}, but there is\n" + "\n".join(leftovers(home))
 
 
 def _kill_all(home: Path) -> None:
-    """Kill until nothing lives: one that forks may be a step ahead of a single look."""
+    """Kill all processes until none is left: some may fork while we look."""
 
     def none_left() -> bool:
         living = processes_of(home)
@@ -85,4 +85,4 @@ def _kill_all(home: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
         return not living
 
-    eventually(none_left, describe=lambda: _tell(home))
+    eventually(none_left, describe=lambda: _describe(home))

@@ -1,4 +1,4 @@
-"""HTML in which nothing is left unescaped by mistake."""
+"""Builds HTML in which all text is escaped that is not HTML already."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _EMPTY = frozenset({"meta", "link"})
 
 
 class Markup(str):
-    """Text that is HTML already. Every other text is escaped when it becomes part of a page."""
+    """Text that is HTML. All other text is escaped when it becomes part of a page."""
 
     __slots__ = ()
 
@@ -16,8 +16,8 @@ class Markup(str):
 def tag(name: str, /, *children: str, **attributes: str | bool | None) -> Markup:
     """One element: ``tag("a", "its log", href="log")``.
 
-    ``class_`` is ``class`` and ``data_log`` is ``data-log``; an attribute that
-    is True has no value, and one that is False or None is left out.
+    ``class_`` stands for ``class`` and ``data_log`` for ``data-log``. An attribute
+    that is True gets no value; one that is False or None is left out.
     """
     words = [name]
     for key, value in attributes.items():
@@ -30,5 +30,5 @@ def tag(name: str, /, *children: str, **attributes: str | bool | None) -> Markup
 
 
 def join(*children: str) -> Markup:
-    """Pieces one after the other."""
+    """Several pieces as one; those that are not HTML are escaped."""
     return Markup("".join(c if isinstance(c, Markup) else escape(c) for c in children))

@@ -1,70 +1,47 @@
-"""A home below a directory with an awkward name, and proof that nothing is left behind."""
+"""A YTF_HOME with an awkward name, and a check that jobs leave no process behind."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.backends.local.puppet import DEADLINE_S, Strings
+from tests.backends.local.fake_master import DEADLINE_S, FakeMasters
+from tests.backends.local.harness import Submit, is_gone, is_running, node_pid
 from ytf import processes
-from ytf.backends.local.burial import JOB_VARIABLE, end_processes
-from ytf.backends.local.handle import LocalJob
-from ytf.backends.local.home import Home
-from ytf.backends.local.jobs import LocalJobs
-from ytf.client.plan import Plan, Upload
+from ytf.backends.api import Plan, Upload
+from ytf.backends.local.backend import LocalJobBackend
+from ytf.backends.local.directories import JobDirectories
+from ytf.backends.local.job_handle import LocalJobHandle
+from ytf.backends.local.job_processes import JOB_VARIABLE, kill_job_processes
+from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec, MasterSpec, TaskGroupSpec
-from ytf.specs.names import JobId
-
-Submit = Callable[..., LocalJob]
-
-
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition, at most until the deadline."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.01)
-
-
-def is_running(pid: int) -> bool:
-    return processes.start_ticks(pid) is not None
-
-
-def is_gone(pid: int) -> bool:
-    return not is_running(pid)
-
-
-def node_pid(home: Home, job: JobId) -> int:
-    pid: int = json.loads((home.staging(job) / "node.json").read_bytes())["pid"]
-    return pid
+from ytf.testing.waiting import eventually
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "a höme with spaces")
+def home(tmp_path: Path) -> JobDirectories:
+    return JobDirectories(tmp_path / "a höme with spaces")
 
 
 @pytest.fixture
-def strings(tmp_path: Path) -> Iterator[Strings]:
-    held = Strings(tmp_path / "strings")
-    yield held
-    held.close()
+def fake_masters(tmp_path: Path) -> Iterator[FakeMasters]:
+    masters = FakeMasters(tmp_path / "masters")
+    yield masters
+    masters.close()
 
 
 @pytest.fixture
-def submit(home: Home, strings: Strings) -> Iterator[Submit]:
-    """Submit a job whose masters are puppets; afterwards nothing of it may be left."""
-    backend = LocalJobs(home, master=strings.command)
+def submit(home: JobDirectories, fake_masters: FakeMasters) -> Iterator[Submit]:
+    """Submit a job with fake masters; afterwards no process of it may be left."""
+    backend = LocalJobBackend(home, master=fake_masters.command)
     nodes: dict[JobId, int] = {}
 
-    def submit(*uploads: Upload, max_attempts: int = 4) -> LocalJob:
+    def submit(*uploads: Upload, max_attempts: int = 4) -> LocalJobHandle:
         spec = JobSpec(
             groups={"worker": TaskGroupSpec(count=2)},
             command="true",
@@ -81,7 +58,7 @@ def submit(home: Home, strings: Strings) -> Iterator[Submit]:
     for job, pid in nodes.items():
         if is_running(pid):
             os.kill(pid, signal.SIGTERM)
-            eventually(partial(is_gone, pid), f"the end of node {pid}")
+            eventually(partial(is_gone, pid), DEADLINE_S, f"the end of node {pid}")
         left += processes.with_variable(JOB_VARIABLE, job)
-        end_processes(job)
+        kill_job_processes(job)
     assert left == [], "processes were left behind"

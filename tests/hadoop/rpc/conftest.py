@@ -1,4 +1,4 @@
-"""What the tests of connections call: one method, answered by the test itself."""
+"""A fake server with one method, for tests of connections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.hadoop.rpc.echo import answer
-from ytf.testing.rpc import RpcServer
+from ytf.testing.rpc_server import RpcServer
 
 
 @pytest.fixture

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ytf.hadoop.proto.records_pb2 import Priority
-from ytf.hadoop.rpc.method import Method
-from ytf.hadoop.rpc.settings import RpcSettings
+from ytf.hadoop.rpc.connection import Method, RpcSettings
 from ytf.hadoop.security.login import Login
-from ytf.testing.rpc import Received
+from ytf.testing.rpc_server import Received
 
 PROTOCOL = "test.EchoProtocol"
 ECHO = Method("echo", Priority, Priority, True)

@@ -1,4 +1,4 @@
-"""DIGEST-MD5: the RFC's own examples, and the layers against each other."""
+"""DIGEST-MD5: the examples of the RFC, and the layers of client and server."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ytf.hadoop.proto.wire import MalformedError
-from ytf.hadoop.rpc import ciphers, digest
+from ytf.hadoop.proto.messages import MalformedMessageError
+from ytf.hadoop.rpc import ciphers, digest_md5
 from ytf.hadoop.rpc.errors import AuthenticationError
 
-IMAP = digest.Exchange(
+IMAP = digest_md5.Exchange(
     user="chris",
     password="secret",
     realm="elwood.innosoft.com",
@@ -18,7 +18,7 @@ IMAP = digest.Exchange(
     cnonce="OA6MHXh6VqTrRk",
     uri="imap/elwood.innosoft.com",
 )
-ACAP = digest.Exchange(
+ACAP = digest_md5.Exchange(
     user="chris",
     password="secret",
     realm="elwood.innosoft.com",
@@ -36,11 +36,11 @@ def test_the_examples_of_rfc_2831() -> None:
 
 
 def test_a_challenge_as_the_jdk_writes_it() -> None:
-    challenge = digest.parse_challenge(
+    challenge = digest_md5.parse_challenge(
         b'realm="default",nonce="a/b+c=",qop="auth-conf,auth",charset=utf-8,'
         b'cipher="3des,rc4",maxbuf=4096,algorithm=md5-sess'
     )
-    assert challenge == digest.Challenge(
+    assert challenge == digest_md5.Challenge(
         "a/b+c=", "default", ("auth-conf", "auth"), ("3des", "rc4"), 4096
     )
 
@@ -59,61 +59,64 @@ def test_a_challenge_as_the_jdk_writes_it() -> None:
     ],
 )
 def test_challenges_that_are_none(challenge: bytes) -> None:
-    with pytest.raises(MalformedError):
-        digest.parse_challenge(challenge)
+    with pytest.raises(MalformedMessageError):
+        digest_md5.parse_challenge(challenge)
 
 
 @given(st.binary(max_size=60) | st.text(alphabet='ab=",\\ \t', max_size=60).map(str.encode))
 def test_any_bytes_are_directives_or_refused(data: bytes) -> None:
     try:
-        digest.parse_directives(data)
-    except MalformedError:
+        digest_md5.parse_directives(data)
+    except MalformedMessageError:
         return
 
 
 @given(st.text(alphabet='ab"\\,= ', min_size=1, max_size=20))
 def test_quoted_values_survive(user: str) -> None:
-    exchange = digest.Exchange(user, "p", "r", "n", "c", "/default", digest.AUTH_CONF)
-    said = digest.parse_directives(digest.format_response(exchange, "rc4"))
+    exchange = digest_md5.Exchange(user, "p", "r", "n", "c", "/default", digest_md5.AUTH_CONF)
+    said = digest_md5.parse_directives(digest_md5.format_response(exchange, "rc4"))
     assert said["username"] == user
     assert said["cipher"] == "rc4"
     assert said["response"] == exchange.response()
 
 
-def offered(qops: str, cipher: str = "") -> digest.Challenge:
-    return digest.parse_challenge(f'nonce="n",qop="{qops}",cipher="{cipher}"'.encode())
+def offered(qops: str, cipher: str = "") -> digest_md5.Challenge:
+    return digest_md5.parse_challenge(f'nonce="n",qop="{qops}",cipher="{cipher}"'.encode())
 
 
 def test_the_servers_order_decides() -> None:
-    assert digest.choose(offered("auth-int,auth")) == ("auth-int", "")
-    assert digest.choose(offered("auth-conf,auth", "3des,des,rc4-40,rc4")) == ("auth-conf", "rc4")
-    assert digest.choose(offered("auth-conf", "3des,des")) == ("auth-conf", "3des")
+    assert digest_md5.choose(offered("auth-int,auth")) == ("auth-int", "")
+    assert digest_md5.choose(offered("auth-conf,auth", "3des,des,rc4-40,rc4")) == (
+        "auth-conf",
+        "rc4",
+    )
+    assert digest_md5.choose(offered("auth-conf", "3des,des")) == ("auth-conf", "3des")
 
 
 def test_what_we_do_not_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AuthenticationError, match="auth-quantum"):
-        digest.choose(offered("auth-quantum"))
-    with pytest.raises(AuthenticationError, match="ciphers we do not have: des"):
-        digest.choose(offered("auth-conf", "des"))
-    monkeypatch.setattr(digest, "can_do_3des", lambda: False)
+        digest_md5.choose(offered("auth-quantum"))
+    with pytest.raises(AuthenticationError, match="ciphers that ytf does not support: des"):
+        digest_md5.choose(offered("auth-conf", "des"))
+    monkeypatch.setattr(digest_md5, "can_do_3des", lambda: False)
     with pytest.raises(AuthenticationError, match="'cryptography'") as caught:
-        digest.choose(offered("auth-conf", "3des"))
+        digest_md5.choose(offered("auth-conf", "3des"))
     assert caught.value.hint == "pip install cryptography"
 
 
 LAYERS = [
-    (digest.AUTH_INT, ""),
-    (digest.AUTH_CONF, "rc4"),
-    (digest.AUTH_CONF, "rc4-40"),
-    (digest.AUTH_CONF, "rc4-56"),
-    (digest.AUTH_CONF, "3des"),
+    (digest_md5.AUTH_INT, ""),
+    (digest_md5.AUTH_CONF, "rc4"),
+    (digest_md5.AUTH_CONF, "rc4-40"),
+    (digest_md5.AUTH_CONF, "rc4-56"),
+    (digest_md5.AUTH_CONF, "3des"),
 ]
 
 
-def layers(qop: str, cipher: str) -> tuple[digest.Layer, digest.Layer]:
-    exchange = digest.Exchange("u", "p", "r", "n", "c", "/default", qop)
-    client = digest.client_layer(exchange, cipher, 65536)
-    server = digest.server_layer(exchange, cipher, 65536)
+def layers(qop: str, cipher: str) -> tuple[digest_md5.DigestLayer, digest_md5.DigestLayer]:
+    exchange = digest_md5.Exchange("u", "p", "r", "n", "c", "/default", qop)
+    client = digest_md5.client_layer(exchange, cipher, 65536)
+    server = digest_md5.server_layer(exchange, cipher, 65536)
     assert client is not None
     assert server is not None
     return client, server
@@ -132,7 +135,7 @@ def test_layers_understand_each_other(kind: tuple[str, str], messages: list[byte
 @given(st.sampled_from(LAYERS), st.binary(max_size=60))
 def test_any_bytes_are_refused_by_a_layer(kind: tuple[str, str], data: bytes) -> None:
     client, _ = layers(*kind)
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedMessageError):
         client.unwrap(data)
 
 
@@ -140,21 +143,21 @@ def test_any_bytes_are_refused_by_a_layer(kind: tuple[str, str], data: bytes) ->
 def test_nothing_can_be_changed_repeated_or_left_out(kind: tuple[str, str]) -> None:
     client, server = layers(*kind)
     first, second = client.wrap(b"first one"), client.wrap(b"second one")
-    with pytest.raises(MalformedError, match="out of its order"):
+    with pytest.raises(MalformedMessageError, match="out of order"):
         server.unwrap(second)
     client, server = layers(*kind)
     changed = bytearray(first)
     changed[0] ^= 1
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedMessageError):
         server.unwrap(bytes(changed))
     client, server = layers(*kind)
     assert server.unwrap(first) == b"first one"
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedMessageError):
         server.unwrap(first)
 
 
 def test_plain_auth_has_no_layer() -> None:
-    assert digest.client_layer(IMAP, "", 65536) is None
+    assert digest_md5.client_layer(IMAP, "", 65536) is None
 
 
 def test_rc4_against_known_vectors() -> None:

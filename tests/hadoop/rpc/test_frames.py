@@ -1,4 +1,4 @@
-"""Frames: the bytes a real client was seen to send, and any split of a stream."""
+"""Frames: bytes recorded from a real client, and streams split anywhere."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ytf.hadoop.proto.client_pb2 import GetClusterMetricsResponse
+from ytf.hadoop.proto.messages import (
+    MalformedMessageError,
+    delimited,
+    parse,
+    read_delimited,
+    serialize,
+)
 from ytf.hadoop.proto.rpc_pb2 import MethodHeader, ResponseHeader, SaslMessage
-from ytf.hadoop.proto.wire import MalformedError, delimited, parse, read_delimited, serialize
 from ytf.hadoop.rpc import frames, sasl
 
 CLIENT = bytes(range(16))
@@ -80,7 +86,7 @@ def test_any_split_of_the_stream_gives_the_same_frames(
     contents: list[bytes], data: st.DataObject
 ) -> None:
     stream = b"".join(len(each).to_bytes(4, "big") + each for each in contents)
-    splitter, found, at = frames.Splitter(100), [], 0
+    splitter, found, at = frames.FrameSplitter(100), [], 0
     while at < len(stream):
         size = data.draw(st.integers(1, len(stream) - at))
         found += splitter.feed(stream[at : at + size])
@@ -89,10 +95,10 @@ def test_any_split_of_the_stream_gives_the_same_frames(
 
 
 def test_a_length_beyond_the_limit_is_refused_before_its_bytes_come() -> None:
-    with pytest.raises(MalformedError, match="an answer of 4294967295 bytes"):
-        frames.Splitter(1000).feed(b"\xff\xff\xff\xff")
-    with pytest.raises(MalformedError, match="speaks HTTP"):
-        frames.Splitter(1000).feed(b"HTTP/1.1 404 Not Found\r\n")
+    with pytest.raises(MalformedMessageError, match="an answer of 4294967295 bytes"):
+        frames.FrameSplitter(1000).feed(b"\xff\xff\xff\xff")
+    with pytest.raises(MalformedMessageError, match="speaks HTTP"):
+        frames.FrameSplitter(1000).feed(b"HTTP/1.1 404 Not Found\r\n")
 
 
 @given(
@@ -105,7 +111,7 @@ def test_calls_round_trip(call_id: int, retry: int, name: str, request: bytes) -
     from ytf.hadoop.proto.rpc_pb2 import RequestHeader
 
     method = MethodHeader(method=name, protocol="p", version=1)
-    [frame] = frames.Splitter().feed(
+    [frame] = frames.FrameSplitter().feed(
         frames.call_frame(CLIENT, call_id, retry, "ytf", method, request)
     )
     header_bytes, at = read_delimited(frame, 0)
@@ -123,13 +129,13 @@ def test_calls_round_trip(call_id: int, retry: int, name: str, request: bytes) -
 def test_any_bytes_are_an_answer_or_refused(data: bytes) -> None:
     try:
         frames.read_response(data)
-    except MalformedError:
+    except MalformedMessageError:
         return
 
 
 def test_a_header_without_its_required_fields_is_refused() -> None:
     """Else a missing status would read as success."""
-    with pytest.raises(MalformedError, match="lacks a required field"):
+    with pytest.raises(MalformedMessageError, match="lacks a required field"):
         frames.read_response(delimited(b"\x08\x01"))
 
 

@@ -10,21 +10,21 @@ import asyncio
 import contextlib
 import tracemalloc
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.hadoop.rpc.echo import ECHO, PROTOCOL, number
 from ytf.errors import InternalError, OutcomeUnknownError, RefusedError, UnreachableError
-from ytf.hadoop.address import Address
+from ytf.hadoop.conf import Address
+from ytf.hadoop.proto.messages import delimited, serialize
 from ytf.hadoop.proto.records_pb2 import Priority
 from ytf.hadoop.proto.rpc_pb2 import ResponseHeader, SaslAuth, SaslMessage
-from ytf.hadoop.proto.wire import delimited, serialize
 from ytf.hadoop.rpc import sasl
-from ytf.hadoop.rpc.connection import connect
-from ytf.hadoop.rpc.settings import RpcSettings
+from ytf.hadoop.rpc.connection import RpcSettings, connect
+from ytf.hadoop.security.credentials import Token
 from ytf.hadoop.security.login import Login
-from ytf.hadoop.security.tokens import Token
 
 OURS = (OutcomeUnknownError, RefusedError, UnreachableError)
 SETTINGS = RpcSettings(
@@ -112,7 +112,7 @@ async def converse(said: bytes, *, close: bool, login: Login) -> None:
 @example(said=b"\x00\x00\x00\x00", close=False, with_token=False)
 def test_no_peer_can_hang_or_crash_a_call(said: bytes, close: bool, with_token: bool) -> None:
     login = Login(user="alice", token=TOKEN if with_token else None)
-    asyncio.run(asyncio.wait_for(converse(said, close=close, login=login), 10))
+    asyncio.run(asyncio.wait_for(converse(said, close=close, login=login), 60))
 
 
 @pytest.mark.parametrize("claimed", [99_999, 2**31 - 1, 2**32 - 1])
@@ -132,12 +132,13 @@ async def test_no_peer_can_make_us_take_memory_without_bound(claimed: int) -> No
     listener = await asyncio.start_server(flood, "127.0.0.1", 0)
     async with listener:
         address = Address(*listener.sockets[0].getsockname())
-        connection = await connect(address, PROTOCOL, Login(user="alice"), SETTINGS)
+        patient = msgspec.structs.replace(SETTINGS, connect_timeout_s=60.0)
+        connection = await connect(address, PROTOCOL, Login(user="alice"), patient)
         tracemalloc.start()
         try:
             with contextlib.suppress(*OURS):
                 await connection.call(ECHO, number(1))
-            await asyncio.wait_for(stop.wait(), 10)
+            await asyncio.wait_for(stop.wait(), 60)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

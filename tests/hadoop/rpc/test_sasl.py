@@ -1,15 +1,15 @@
-"""The negotiation, word by word."""
+"""The SASL negotiation, message by message."""
 
 from __future__ import annotations
 
 import pytest
 
+from ytf.hadoop.proto.messages import MalformedMessageError
 from ytf.hadoop.proto.rpc_pb2 import SaslAuth, SaslMessage
-from ytf.hadoop.proto.wire import MalformedError
-from ytf.hadoop.rpc import digest, sasl
+from ytf.hadoop.rpc import digest_md5, sasl
 from ytf.hadoop.rpc.errors import AuthenticationError
+from ytf.hadoop.security.credentials import Token
 from ytf.hadoop.security.login import Login
-from ytf.hadoop.security.tokens import Token
 
 TOKEN = Token(b"\x0a\x02id", b"\x00\xffpw", "K")
 CHALLENGE = b'realm="default",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'
@@ -30,12 +30,12 @@ def offer(*auths: SaslAuth) -> SaslMessage:
     return SaslMessage(state=sasl.NEGOTIATE, auths=auths)
 
 
-def with_token(*, secure: bool = True) -> sasl.Negotiation:
-    return sasl.Negotiation(Login(user="alice", token=TOKEN, secure=secure), cnonce="c")
+def with_token(*, secure: bool = True) -> sasl.SaslNegotiation:
+    return sasl.SaslNegotiation(Login(user="alice", token=TOKEN, secure=secure), cnonce="c")
 
 
-def exchange() -> digest.Exchange:
-    return digest.Exchange("CgJpZA==", "AP9wdw==", "default", "n", "c", "/default")
+def exchange() -> digest_md5.Exchange:
+    return digest_md5.Exchange("CgJpZA==", "AP9wdw==", "default", "n", "c", "/default")
 
 
 def test_a_token_is_used_where_it_is_offered() -> None:
@@ -49,9 +49,9 @@ def test_a_token_is_used_where_it_is_offered() -> None:
     # The server compares: present but empty stays present but empty.
     assert chosen.HasField("protocol")
     assert not chosen.HasField("challenge")
-    assert step.reply.token == digest.format_response(exchange(), "")
+    assert step.reply.token == digest_md5.format_response(exchange(), "")
     proof = f"rspauth={exchange().rspauth()}".encode()
-    assert negotiation.receive(SaslMessage(state=sasl.SUCCESS, token=proof)) == sasl.Step(
+    assert negotiation.receive(SaslMessage(state=sasl.SUCCESS, token=proof)) == sasl.SaslStep(
         None, True
     )
     assert (negotiation.method, negotiation.layer) == ("TOKEN", None)
@@ -65,7 +65,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
 
 
 def test_simple_within_sasl_ends_without_an_answer() -> None:
-    negotiation = sasl.Negotiation(Login(user="alice"))
+    negotiation = sasl.SaslNegotiation(Login(user="alice"))
     step = negotiation.receive(offer(token_offer(), SIMPLE))
     assert step.done
     assert step.reply is not None
@@ -90,7 +90,7 @@ def test_who_must_be_secure_is_not_talked_out_of_it() -> None:
 def test_kerberos_has_its_place_and_is_not_in_this_version() -> None:
     for login in (Login(user="a", secure=True), Login(user="a")):
         with pytest.raises(AuthenticationError, match="not in this version"):
-            sasl.Negotiation(login).receive(offer(token_offer(), KERBEROS))
+            sasl.SaslNegotiation(login).receive(offer(token_offer(), KERBEROS))
 
 
 def test_mechanisms_we_do_not_have_are_named() -> None:
@@ -100,7 +100,7 @@ def test_mechanisms_we_do_not_have_are_named() -> None:
 
 @pytest.mark.parametrize("state", [sasl.INITIATE, sasl.CHALLENGE, sasl.RESPONSE, sasl.WRAP, 77])
 def test_words_out_of_order_are_refused(state: int) -> None:
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedMessageError):
         with_token().receive(SaslMessage(state=state))
 
 
@@ -108,5 +108,5 @@ def test_a_second_offer_or_challenge_is_refused() -> None:
     for state in (sasl.NEGOTIATE, sasl.CHALLENGE):
         negotiation = with_token()
         negotiation.receive(offer(token_offer()))
-        with pytest.raises(MalformedError):
+        with pytest.raises(MalformedMessageError):
             negotiation.receive(SaslMessage(state=state, auths=[token_offer()]))

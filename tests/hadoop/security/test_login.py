@@ -1,4 +1,4 @@
-"""Who we are."""
+"""The user of a connection."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pwd
 import pytest
 
 from ytf.errors import SettingsError
+from ytf.hadoop.security.credentials import Token
 from ytf.hadoop.security.login import Login, current_user
-from ytf.hadoop.security.tokens import Token
 
 
 def test_the_variable_counts_only_where_names_are_believed() -> None:

@@ -1,4 +1,4 @@
-"""The typed protocols, against a server that answers as we like."""
+"""The clients of YARN's protocols, against a fake server."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from google.protobuf.message import Message
 from ytf.errors import OutcomeUnknownError, SettingsError
 from ytf.hadoop.conf import Configuration
 from ytf.hadoop.proto import client_pb2, ha_pb2, ids_pb2, master_pb2, records_pb2, security_pb2
+from ytf.hadoop.rpc.client import RpcClient
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError, InvalidMasterRequestError
-from ytf.hadoop.rpc.failover import Service
-from ytf.hadoop.security.credentials import Credentials
+from ytf.hadoop.security.credentials import MASTER_TOKEN, Credentials, Token
 from ytf.hadoop.security.login import Login
-from ytf.hadoop.security.tokens import MASTER_TOKEN, Token
-from ytf.hadoop.yarn import client, ha, master, node
-from ytf.hadoop.yarn.asks import Beat
+from ytf.hadoop.yarn import (
+    application_client,
+    application_master_client,
+    container_management_client,
+    ha_service,
+)
+from ytf.hadoop.yarn.allocate_request import AllocateRequest
+from ytf.hadoop.yarn.contexts import ContainerLaunchContext
 from ytf.hadoop.yarn.ids import ApplicationId, AttemptId, ContainerId, NodeId
-from ytf.hadoop.yarn.launch import LaunchContext
 from ytf.hadoop.yarn.records import (
     ApplicationState,
     Container,
-    FinalStatus,
+    FinalApplicationStatus,
     MasterCommand,
     NodeState,
     NodeToken,
-    ServiceState,
+    Resource,
 )
-from ytf.hadoop.yarn.resources import Resource
-from ytf.testing.rpc import Handler, HangUpError, JavaError, Received, RpcServer
+from ytf.testing.rpc_server import Handler, HangUpError, JavaError, Received, RpcServer
 
 APP = ApplicationId(1, 1)
 ATTEMPT = AttemptId(APP, 1)
@@ -51,9 +54,9 @@ def answering(*answers: Message | Exception) -> Handler:
     return handler
 
 
-def client_of(server: RpcServer) -> client.ClientProtocol:
+def client_of(server: RpcServer) -> application_client.ApplicationClient:
     conf = Configuration.of({"yarn.resourcemanager.address": str(server.address)})
-    return client.ClientProtocol.from_conf(conf, user="alice")
+    return application_client.ApplicationClient.from_conf(conf, user="alice")
 
 
 def token_message(token: Token) -> security_pb2.Token:
@@ -71,7 +74,10 @@ async def test_a_report_with_numbers_nobody_knows_yet() -> None:
     }
     async with RpcServer(handlers) as server, client_of(server) as rm:
         told = await rm.report(APP)
-    assert (told.state, told.final_status) == (ApplicationState.UNKNOWN, FinalStatus.UNKNOWN)
+    assert (told.state, told.final_status) == (
+        ApplicationState.UNKNOWN,
+        FinalApplicationStatus.UNKNOWN,
+    )
     assert (told.diagnostics, told.launched_ms, told.attempt, told.usage) == ("", 0, None, None)
     assert str(told.state) == "UNKNOWN"
 
@@ -117,7 +123,7 @@ async def test_kill_says_when_it_is_done_and_is_repeated_by_itself() -> None:
                 "yarn.resourcemanager.address.b": str(server.address),
             }
         )
-        async with client.ClientProtocol.from_conf(conf, user="alice") as rm:
+        async with application_client.ApplicationClient.from_conf(conf, user="alice") as rm:
             assert await rm.kill(APP, "because") is False
             assert await rm.kill(APP) is True
         request = client_pb2.KillApplicationRequest.FromString(server.received[0].request)
@@ -139,14 +145,16 @@ async def test_a_queue_that_is_not_there() -> None:
         assert await rm.queue("nope") is None
 
 
-def master_of(server: RpcServer, token: Token = TOKEN) -> master.MasterProtocol:
+def master_of(
+    server: RpcServer, token: Token = TOKEN
+) -> application_master_client.ApplicationMasterClient:
     conf = Configuration.of(
         {
             "yarn.resourcemanager.scheduler.address": str(server.address),
             "yarn.resourcemanager.connect.max-wait.ms": "0",
         }
     )
-    return master.MasterProtocol.from_conf(conf, token)
+    return application_master_client.ApplicationMasterClient.from_conf(conf, token)
 
 
 def sent(server: RpcServer) -> list[master_pb2.AllocateRequest]:
@@ -170,10 +178,10 @@ async def test_beats_carry_the_last_answers_number_and_are_repeated_with_the_sam
     async with RpcServer(handlers, token=TOKEN) as server, master_of(server) as rm:
         assert (await rm.register("h", -1, "")).queue == "q"
         for _ in range(3):
-            await rm.allocate(Beat(progress=0.5))
+            await rm.allocate(AllocateRequest(progress=0.5))
         assert [each.response_id for each in sent(server)] == [0, 1, 1, 2]
         await rm.register("h", -1, "")
-        await rm.allocate(Beat())
+        await rm.allocate(AllocateRequest())
         assert sent(server)[-1].response_id == 0
 
 
@@ -187,10 +195,10 @@ async def test_a_beat_that_failed_keeps_its_number() -> None:
         )
     }
     async with RpcServer(handlers, token=TOKEN) as server, master_of(server) as rm:
-        await rm.allocate(Beat())
+        await rm.allocate(AllocateRequest())
         with pytest.raises(InvalidMasterRequestError):
-            await rm.allocate(Beat())
-        await rm.allocate(Beat())
+            await rm.allocate(AllocateRequest())
+        await rm.allocate(AllocateRequest())
         assert [each.response_id for each in sent(server)] == [0, 4, 4]
 
 
@@ -198,12 +206,12 @@ async def test_a_renewed_token_opens_the_next_connection() -> None:
     renewal = master_pb2.AllocateResponse(response_id=1, master_token=token_message(SECOND))
     handlers = {"allocate": answering(renewal)}
     async with RpcServer(handlers, token=TOKEN) as server, master_of(server) as rm:
-        await rm.allocate(Beat())
+        await rm.allocate(AllocateRequest())
         assert rm.token == SECOND
         server.token = SECOND
         # It comes with every answer until it is used; that is no reason to reconnect again.
-        await rm.allocate(Beat())
-        await rm.allocate(Beat())
+        await rm.allocate(AllocateRequest())
+        await rm.allocate(AllocateRequest())
         assert server.connections == 2
 
 
@@ -238,7 +246,7 @@ async def test_everything_a_beat_can_bring() -> None:
         RpcServer({"allocate": answering(answer)}, token=TOKEN) as server,
         master_of(server) as rm,
     ):
-        told = await rm.allocate(Beat())
+        told = await rm.allocate(AllocateRequest())
     assert told.command is MasterCommand.SHUTDOWN
     assert told.preempted == told.preemptable == (CONTAINER,)
     assert (told.rejected, told.cluster_nodes, told.headroom) == ((12,), 3, Resource(5, 6))
@@ -252,16 +260,19 @@ def test_the_masters_own_token_tells_its_attempt() -> None:
     identifier = security_pb2.MasterTokenIdentifier(attempt=ATTEMPT.to_message(), key_id=7)
     token = Token(identifier.SerializeToString(), b"", MASTER_TOKEN)
     credentials = Credentials({"": token, "x": Token(b"", b"", "X")})
-    assert master.attempt_of(master.master_token(credentials)) == ATTEMPT
-    with pytest.raises(SettingsError, match="hold no YARN_AM_RM_TOKEN"):
-        master.master_token(Credentials())
+    assert (
+        application_master_client.attempt_of(application_master_client.master_token(credentials))
+        == ATTEMPT
+    )
+    with pytest.raises(SettingsError, match="contain no YARN_AM_RM_TOKEN"):
+        application_master_client.master_token(Credentials())
     with pytest.raises(SettingsError, match="cannot be read"):
-        master.attempt_of(Token(b"\xff\xff", b"", MASTER_TOKEN))
+        application_master_client.attempt_of(Token(b"\xff\xff", b"", MASTER_TOKEN))
 
 
-def node_of(server: RpcServer) -> node.NodeProtocol:
+def node_of(server: RpcServer) -> container_management_client.ContainerManagementClient:
     where = NodeId(server.address.host, server.address.port)
-    return node.NodeProtocol(NodeToken(where, TOKEN))
+    return container_management_client.ContainerManagementClient(NodeToken(where, TOKEN))
 
 
 def container() -> Container:
@@ -286,7 +297,7 @@ async def test_starting_fails_for_each_container_on_its_own() -> None:
         RpcServer({"startContainers": answering(answer)}, token=TOKEN) as server,
         node_of(server) as nm,
     ):
-        done = await nm.start([(container(), LaunchContext(command="exec true"))])
+        done = await nm.start([(container(), ContainerLaunchContext(command="exec true"))])
         request = master_pb2.StartContainersRequest.FromString(server.received[0].request)
     assert done.succeeded == (CONTAINER,)
     assert [(each.class_name, each.message) for each in done.failed] == [("java.X", "why")]
@@ -296,16 +307,16 @@ async def test_starting_fails_for_each_container_on_its_own() -> None:
 @pytest.mark.parametrize(
     ("act", "repeated"),
     [
-        (lambda nm: nm.start([(container(), LaunchContext(command="x"))]), False),
-        (lambda nm: nm.signal(CONTAINER, node.ContainerSignal.TERMINATE), False),
+        (lambda nm: nm.start([(container(), ContainerLaunchContext(command="x"))]), False),
         (lambda nm: nm.stop([CONTAINER]), True),
         (lambda nm: nm.statuses([CONTAINER]), True),
     ],
 )
 async def test_only_what_may_be_is_repeated(
-    act: Callable[[node.NodeProtocol], Awaitable[object]], repeated: bool
+    act: Callable[[container_management_client.ContainerManagementClient], Awaitable[object]],
+    repeated: bool,
 ) -> None:
-    names = ("startContainers", "signalToContainer", "stopContainers")
+    names = ("startContainers", "stopContainers")
     handlers = {name: answering(HangUpError()) for name in names}
     handlers["getContainerStatuses"] = answering(
         master_pb2.GetContainerStatusesResponse(), HangUpError()
@@ -337,25 +348,23 @@ async def test_a_later_node_token_takes_over() -> None:
         assert server.connections == 2
 
 
-async def test_which_of_a_pair_is_active() -> None:
-    handlers = {
-        "getServiceStatus": answering(ha_pb2.ServiceStatusResponse(state=2, ready=True)),
-        "transitionToActive": answering(ha_pb2.TransitionResponse()),
-    }
+@pytest.mark.parametrize(
+    ("active", "method"), [(True, "transitionToActive"), (False, "transitionToStandby")]
+)
+async def test_a_daemon_changes_its_role(active: bool, method: str) -> None:
+    handlers = {method: answering(ha_pb2.TransitionResponse())}
     async with RpcServer(handlers) as server:
-        status = await ha.service_status(server.address, Login(user="alice"))
-        await ha.transition(server.address, Login(user="alice"), active=True)
-    assert (status.state, status.ready) == (ServiceState.STANDBY, True)
-    assert server.received[-1].method.method == "transitionToActive"
+        await ha_service.transition(server.address, Login(user="alice"), active=active)
+    assert [each.method.method for each in server.received] == [method]
 
 
 async def test_a_service_that_is_closed_opens_again_when_called() -> None:
-    handlers = {"getServiceStatus": answering(ha_pb2.ServiceStatusResponse(state=1))}
+    handlers = {"getClusterMetrics": answering(client_pb2.GetClusterMetricsResponse())}
     async with RpcServer(handlers) as server:
-        service = Service([server.address], ha.PROTOCOL, Login(user="a"))
+        service = RpcClient([server.address], application_client.PROTOCOL, Login(user="a"))
         await service.close()
-        await service.call(ha._STATUS, ha_pb2.ServiceStatusRequest())
+        await service.call(application_client._METRICS, client_pb2.GetClusterMetricsRequest())
         await service.close()
-        await service.call(ha._STATUS, ha_pb2.ServiceStatusRequest())
+        await service.call(application_client._METRICS, client_pb2.GetClusterMetricsRequest())
         await service.close()
     assert server.connections == 2

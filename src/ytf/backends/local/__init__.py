@@ -1,10 +1,7 @@
-"""Jobs on this machine, without Hadoop.
+"""The local backend: runs jobs on this machine, without Hadoop.
 
-One *node* process per job (``node``) does what a NodeManager does for a
-cluster: it runs the master and the containers, and outlives both. The master
-speaks to it through ``containers``; the command line finds jobs again through
-``jobs`` and ``handle``. docs/protocols.md §4 and §5 describe lines and files.
-
-``node`` and what it imports use the standard library only and avoid its heavy
-parts: one such process stays beside every job.
+``backend`` and ``job_handle`` are the client's side, ``context`` and
+``container_backend`` the master's. One node process per job (package ``node``)
+does what a NodeManager does for a cluster: it runs the master and the
+containers. docs/protocols.md §4 and §5 describe its messages and the files.
 """

@@ -1,1 +1,1 @@
-"""Jobs on Hadoop YARN: the master is its ApplicationMaster, and no JVM is ours."""
+"""Runs jobs on Hadoop YARN: the job's master is the ApplicationMaster, and no JVM of ours runs."""

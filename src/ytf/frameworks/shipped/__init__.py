@@ -1,1 +1,1 @@
-"""Programs that travel to a task as files and run on the user's Python, without ytf."""
+"""Programs that are shipped to a task as files and run on the user's Python, without ytf."""

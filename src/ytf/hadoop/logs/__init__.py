@@ -1,15 +1,19 @@
-"""What containers wrote, read where Hadoop keeps it: on the node, or aggregated.
+"""Reads the logs of containers: from their NodeManager, or aggregated in the file system.
 
-While a container runs its NodeManager shows its logs (:mod:`.node`); after the
-application's end they lie in the cluster's file system, one TFile for each
-node (:mod:`.find`, :mod:`.aggregated`). Knows nothing of jobs.
+While a container runs, its NodeManager serves its logs (:mod:`.node_manager`).
+After the application's end, YARN aggregates them in the cluster's file system,
+one TFile for each node (:mod:`.aggregated`, :mod:`.tfile`).
 """
 
-from ytf.hadoop.logs.aggregated import ContainerLog, read_container_logs
-from ytf.hadoop.logs.errors import LogDamagedError, LogFormatError
-from ytf.hadoop.logs.find import AggregatedFile, LogTree, find_aggregated
-from ytf.hadoop.logs.node import NodeLog, list_node_logs, read_node_log, stream_node_log
-from ytf.hadoop.logs.source import ByteSource
+from ytf.hadoop.logs.aggregated import (
+    AggregatedFile,
+    ContainerLog,
+    LogTree,
+    find_aggregated,
+    read_container_logs,
+)
+from ytf.hadoop.logs.node_manager import NodeLog, list_node_logs, stream_node_log
+from ytf.hadoop.logs.tfile import ByteSource, LogDamagedError, LogFormatError
 
 __all__ = [
     "AggregatedFile",
@@ -22,6 +26,5 @@ __all__ = [
     "find_aggregated",
     "list_node_logs",
     "read_container_logs",
-    "read_node_log",
     "stream_node_log",
 ]

@@ -1,5 +1,5 @@
 """The messages of ``master.proto``; typed by the stub beside this file."""
 
-from ytf.hadoop.proto.pool import bind
+from ytf.hadoop.proto.messages import bind
 
 bind("master", globals())

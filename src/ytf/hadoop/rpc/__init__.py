@@ -2,8 +2,8 @@
 
 Layers, each usable without the one above it::
 
-    failover    several addresses, one of which answers
-    connection  one address: handshake, many calls in flight, pings, deadlines
-    sasl        what is said before the first call; digest and ciphers below it
+    client      a service with several addresses, one of which answers
+    connection  one address: handshake, concurrent calls, pings, timeouts
+    sasl        the authentication before the first call; digest_md5 and ciphers below it
     frames      bytes <-> headers and messages; no I/O
 """

@@ -1,8 +1,8 @@
 """The two ciphers of DIGEST-MD5's privacy layer: RC4 and 3DES.
 
-Both are broken by today's standards and both are what Hadoop's
-``hadoop.rpc.protection=privacy`` uses with tokens. RC4 is twenty lines; 3DES
-comes from the ``cryptography`` package, which only few clusters need.
+Both are weak by today's standards, and Hadoop uses both for tokens with
+``hadoop.rpc.protection=privacy``. RC4 takes twenty lines. 3DES comes from the
+package ``cryptography``, which only few clusters need.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Cipher(Protocol):
-    """One direction of a connection: its state runs on from message to message."""
+    """A cipher for one direction of a connection. It keeps its state between messages."""
 
     block_size: int
 
@@ -36,7 +36,7 @@ class Rc4:
         self._i = self._j = 0
 
     def process(self, data: bytes) -> bytes:
-        """Encrypt or decrypt: the same thing."""
+        """Encrypt or decrypt, which is the same operation."""
         state, i, j = self._state, self._i, self._j
         out = bytearray(len(data))
         for at, byte in enumerate(data):
@@ -51,7 +51,7 @@ class Rc4:
 
 
 class TripleDes:
-    """3DES with two keys in CBC mode, the chain running on across messages."""
+    """3DES with two keys in CBC mode. The chain continues across messages."""
 
     block_size = 8
 
@@ -70,12 +70,12 @@ class TripleDes:
 
 
 def can_do_3des() -> bool:
-    """Whether the package that has 3DES is there."""
+    """Whether the package with 3DES is installed."""
     return importlib.util.find_spec("cryptography") is not None
 
 
 def _des_key(seven: bytes) -> bytes:
-    """Spread 56 bits over eight bytes, leaving the lowest bit of each for parity."""
+    """Spread 56 bits over eight bytes. The lowest bit of each is its parity."""
     bits = int.from_bytes(seven, "big")
     groups = (bits >> shift & 0x7F for shift in range(49, -1, -7))
     return bytes(group << 1 | (group.bit_count() + 1) % 2 for group in groups)

@@ -1,8 +1,9 @@
-"""One connection to one Hadoop service, with many calls in flight.
+"""One connection to one Hadoop service, with any number of concurrent calls.
 
-Mirrors ``ipc.Client.Connection``. Every call ends, in one of four ways: with
-its answer, as refused by the server, as certainly not executed, or with its
-outcome unknown; never later than its timeout.
+Mirrors ``ipc.Client.Connection``. Every call ends before its timeout in one of
+four ways: answered, refused by the server, certainly not executed, or with an
+unknown outcome. ``RpcConnection`` makes the calls, ``FrameChannel`` sends and
+receives their frames over the socket.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import contextlib
 import itertools
 import os
 import uuid
+from collections import deque
+from typing import Generic, TypeVar
 
 import msgspec
+from google.protobuf.message import Message
 
 from ytf.errors import InternalError
-from ytf.hadoop.address import Address
-from ytf.hadoop.proto.rpc_pb2 import MethodHeader
-from ytf.hadoop.proto.wire import MalformedError, parse, read_delimited, serialize
-from ytf.hadoop.rpc import frames
-from ytf.hadoop.rpc.channel import Channel, sasl_message
+from ytf.hadoop.conf import Address
+from ytf.hadoop.proto.messages import MalformedMessageError, parse, read_delimited, serialize
+from ytf.hadoop.proto.rpc_pb2 import MethodHeader, SaslMessage
+from ytf.hadoop.rpc import frames, sasl
 from ytf.hadoop.rpc.errors import (
     FATAL_UNAUTHORIZED,
     AuthenticationError,
@@ -30,10 +33,10 @@ from ytf.hadoop.rpc.errors import (
     RemoteError,
     remote_error,
 )
-from ytf.hadoop.rpc.method import Answer, Method, Request
-from ytf.hadoop.rpc.sasl import Negotiation
-from ytf.hadoop.rpc.settings import RpcSettings
 from ytf.hadoop.security.login import Login
+
+Request = TypeVar("Request", bound=Message)
+Answer = TypeVar("Answer", bound=Message)
 
 _VERSION = 1
 _SUCCESS, _ERROR, _FATAL = range(3)
@@ -43,26 +46,58 @@ _SERVERS = {
     "ContainerManagementProtocolPB": "the NodeManager",
     "HAServiceProtocol": "the ResourceManager's administration",
 }
-"""Who speaks a protocol."""
+"""The server of a protocol, for messages."""
+
+_READ_BYTES = 64 * 1024
+_MAX_WRAPPED_BYTES = 1024 * 1024
+"""The longest wrapped message that we accept. Servers send at most 64 KiB."""
+
+
+class RpcSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``ipc.*`` settings of a connection."""
+
+    connect_timeout_s: float = 20.0
+    """For a connection and its negotiation (``ipc.client.connect.timeout``)."""
+    call_timeout_s: float = 120.0
+    """From a call to its answer (``ipc.client.rpc-timeout.ms``)."""
+    ping_interval_s: float = 60.0
+    """Between pings while a call waits for its answer (``ipc.ping.interval``)."""
+    max_response_bytes: int = frames.MAX_RESPONSE_BYTES
+    """Longer answers end the connection (``ipc.maximum.response.length``)."""
+    caller: str = "ytf"
+    """The caller context of every call, in the server's audit log."""
+
+
+class Method(msgspec.Struct, Generic[Request, Answer], frozen=True):
+    """A method of a protocol: its name and its two messages.
+
+    ``repeatable`` means that calling it twice has the same effect as calling it
+    once, so a call with an unknown outcome may be repeated.
+    """
+
+    name: str
+    request: type[Request]
+    answer: type[Answer]
+    repeatable: bool
 
 
 class _Call(msgspec.Struct):
     """A call that waits for its answer."""
 
     method: str
-    answer: asyncio.Future[frames.Response]
+    answer: asyncio.Future[frames.RpcResponse]
 
 
-class Connection:
+class RpcConnection:
     """Calls methods of one protocol on one server, as one user.
 
-    Made by :func:`connect`. When it breaks, every waiting call is told, and
-    ``closed`` stays true: it is never mended, make another.
+    Made by :func:`connect`. When it breaks, every waiting call raises, and
+    ``closed`` stays true. It never reconnects: make another one.
     """
 
     def __init__(
         self,
-        channel: Channel,
+        channel: FrameChannel,
         address: Address,
         protocol: str,
         settings: RpcSettings,
@@ -74,8 +109,8 @@ class Connection:
         self._where = place(protocol, address)
         self._protocol, self._settings = protocol, settings
         self._client_id = client_id
-        # Sent together with the first call, as Java does: a server that refuses
-        # the greeting closes, and a second write could lose its answer.
+        # Sent together with the first call, as Java does. A server that refuses the
+        # greeting closes the connection, and a second write could lose its answer.
         self._greeting = greeting
         self._waiting: dict[int, _Call] = {}
         self._ids = itertools.count()
@@ -87,7 +122,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether no call can be made any more."""
+        """Whether it can make no more calls."""
         return self._broken is not None
 
     async def call(
@@ -95,9 +130,9 @@ class Connection:
     ) -> Answer:
         """Call a method and wait for its answer, for at most the call timeout.
 
-        ``retry`` counts the times this same call was made before. Raises what
-        :mod:`ytf.hadoop.rpc.errors` draws. Cancelling forgets the call, not
-        what the server may do.
+        ``retry`` is the number of times this call was sent before. Raises the
+        errors of :mod:`ytf.hadoop.rpc.errors`. Cancelling forgets the call; the
+        server may still execute it.
         """
         if self._broken is not None:
             raise NotExecutedError(f"{self._where} is closed: {self._broken}")
@@ -132,27 +167,27 @@ class Connection:
             self._end_if_retired()
 
     def retire(self) -> None:
-        """Close it as soon as no call waits any more. New ones must go elsewhere."""
+        """Close it as soon as no call waits. New calls need another connection."""
         self._retired = True
         self._end_if_retired()
 
     async def close(self) -> None:
-        """Close it. Calls that still wait end with their outcome unknown."""
+        """Close it. Calls that still wait end with an unknown outcome."""
         self._break(EOFError("closed on our side"))
         for task in (self._reader, self._pinger):
             task.cancel()
         await asyncio.gather(self._reader, self._pinger, return_exceptions=True)
 
-    async def _sent_and_answered(self, call: _Call) -> frames.Response:
-        # A socket that breaks here is the reader's to report.
+    async def _sent_and_answered(self, call: _Call) -> frames.RpcResponse:
+        # The reader reports a broken socket.
         with contextlib.suppress(OSError):
             await self._channel.drain()
         return await call.answer
 
-    def _decoded(self, method: Method[Request, Answer], response: frames.Response) -> Answer:
+    def _decoded(self, method: Method[Request, Answer], response: frames.RpcResponse) -> Answer:
         try:
             return parse(method.answer, read_delimited(response.body, 0)[0])
-        except MalformedError as exc:
+        except MalformedMessageError as exc:
             self._break(exc)
             raise self._unknown(method.name, exc) from exc
 
@@ -161,7 +196,7 @@ class Connection:
         try:
             while True:
                 self._take(frames.read_response(await self._channel.receive()))
-        except (MalformedError, EOFError, OSError) as exc:
+        except (MalformedMessageError, EOFError, OSError) as exc:
             self._break(exc)
 
     def _end_if_retired(self) -> None:
@@ -169,15 +204,15 @@ class Connection:
             self._break(EOFError("closed on our side"))
 
     def _reader_ended(self, reader: asyncio.Task[None]) -> None:
-        """A bug in the reader must not leave calls to their timeouts."""
+        """End all calls at once if the reader failed because of a bug."""
         if not reader.cancelled() and (bug := reader.exception()) is not None:
             self._break(InternalError(f"the reader of {self._where} failed: {bug!r}"))
 
-    def _take(self, response: frames.Response) -> None:
+    def _take(self, response: frames.RpcResponse) -> None:
         status, header = response.header.status, response.header
         call = self._waiting.pop(response.call_id, None)
         if status == _SUCCESS:
-            # Nobody waits any more for one that timed out or was cancelled.
+            # A call that timed out or was cancelled is no longer in the table.
             if call is not None and not call.answer.done():
                 call.answer.set_result(response)
         elif status in (_ERROR, _FATAL):
@@ -187,14 +222,14 @@ class Connection:
             if status == _FATAL:
                 self._end_fatally(error, of_setup=response.call_id < 0 and not self._accepted)
         else:
-            raise MalformedError(f"an answer with status {status}")
+            raise MalformedMessageError(f"an answer with status {status}")
         self._accepted = True
 
     def _end_fatally(self, error: RemoteError, *, of_setup: bool) -> None:
-        """The server gives the connection up, and says why.
+        """The server ends the connection and gives a reason.
 
-        A first word that refers to no call refuses the connection as a whole:
-        then nothing was executed. Otherwise the fate of the other calls is open.
+        If its first answer refers to no call, it refused the whole connection,
+        and nothing was executed. Otherwise the outcome of the other calls is unknown.
         """
         if of_setup:
             refusal = refused(error, self._where)
@@ -203,7 +238,7 @@ class Connection:
         self._break(error)
 
     def _break(self, reason: Exception) -> None:
-        """End everything: once, with the first reason."""
+        """Close the socket and fail all waiting calls. The first reason counts."""
         if self._broken is None:
             self._broken = reason
         self._channel.close()
@@ -213,7 +248,7 @@ class Connection:
         self._waiting.clear()
 
     async def _ping(self) -> None:
-        """Show the server that we live, so that a dead one is noticed while calls wait."""
+        """Send pings while calls wait, so that a dead server is noticed."""
         ping = frames.ping_frame(self._client_id)
         while True:
             await asyncio.sleep(self._settings.ping_interval_s)
@@ -230,12 +265,12 @@ class Connection:
 
 async def connect(
     address: Address, protocol: str, login: Login, settings: RpcSettings | None = None
-) -> Connection:
+) -> RpcConnection:
     """Connect and authenticate.
 
-    Raises :class:`NotExecutedError` where nobody listens or what listens does
-    not speak Hadoop RPC, :class:`AuthenticationError` or another
-    ``RefusedError`` where the server does not want us.
+    Raises :class:`NotExecutedError` if nothing listens there or it does not
+    speak Hadoop RPC, and :class:`AuthenticationError` or another
+    ``RefusedError`` if the server refuses the connection.
     """
     settings = settings or RpcSettings()
     where = place(protocol, address)
@@ -249,15 +284,15 @@ async def connect(
         ) from exc
     except OSError as exc:
         raise NotExecutedError(f"cannot connect to {where}: {_reason(exc)}") from exc
-    except (EOFError, MalformedError) as exc:
+    except (EOFError, MalformedMessageError) as exc:
         raise NotExecutedError(f"{where} broke off the connection: {exc}") from exc
 
 
 async def _connect(
     address: Address, protocol: str, login: Login, settings: RpcSettings, where: str
-) -> Connection:
+) -> RpcConnection:
     reader, writer = await asyncio.open_connection(address.host, address.port)
-    channel = Channel(reader, writer, settings.max_response_bytes)
+    channel = FrameChannel(reader, writer, settings.max_response_bytes)
     try:
         greeting = frames.connection_header(frames.NO_SASL)
         user: str | None = login.user
@@ -269,7 +304,7 @@ async def _connect(
                 channel.protect(negotiation.layer)
         client_id = uuid.uuid4().bytes
         greeting += frames.context_frame(client_id, user, protocol)
-        return Connection(
+        return RpcConnection(
             channel, address, protocol, settings, client_id=client_id, greeting=greeting
         )
     except BaseException:
@@ -277,15 +312,15 @@ async def _connect(
         raise
 
 
-async def _negotiate(channel: Channel, login: Login, where: str) -> Negotiation:
-    negotiation = Negotiation(login)
+async def _negotiate(channel: FrameChannel, login: Login, where: str) -> sasl.SaslNegotiation:
+    negotiation = sasl.SaslNegotiation(login)
     channel.send(frames.connection_header(frames.SASL) + frames.sasl_frame(negotiation.begin()))
     while True:
         frame = await channel.receive()
         header = frames.read_response(frame).header
         if header.status != _SUCCESS:
             raise refused(remote_error(header), where)
-        step = negotiation.receive(sasl_message(frame))
+        step = negotiation.receive(frames.read_sasl_message(frame))
         if step.reply is not None:
             channel.send(frames.sasl_frame(step.reply))
         if step.done:
@@ -293,25 +328,25 @@ async def _negotiate(channel: Channel, login: Login, where: str) -> Negotiation:
 
 
 def refused(error: RemoteError, where: str) -> Exception:
-    """What a server's refusal of the whole connection is to the caller."""
+    """The error to raise if a server refuses the whole connection."""
     if error.detail != FATAL_UNAUTHORIZED or isinstance(error, InvalidTokenError):
         return error
     hint = None
     if "KERBEROS" in str(error):
-        hint = "this cluster wants Kerberos, which is not in this version of ytf"
+        hint = "this cluster requires Kerberos, which is not in this version of ytf"
     refusal = AuthenticationError(f"{where} does not let us in: {error}", hint=hint)
     refusal.__cause__ = error
     return refusal
 
 
 def place(protocol: str, address: Address) -> str:
-    """Who is called, for a person who reads an error."""
+    """The server and its address, for error messages."""
     name = protocol.rpartition(".")[2]
     return f"{_SERVERS.get(name, name)} at {address}"
 
 
 def _reason(error: OSError) -> str:
-    # In place of the system's own words asyncio has the address once more.
+    # asyncio replaces the system's message by the address.
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error)
@@ -320,3 +355,72 @@ def _reason(error: OSError) -> str:
 def _fail(call: _Call, error: Exception) -> None:
     if not call.answer.done():
         call.answer.set_exception(error)
+
+
+class FrameChannel:
+    """Sends and receives whole frames. ``last_heard`` is when the peer last sent anything."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_frame: int
+    ) -> None:
+        self.last_heard = asyncio.get_running_loop().time()
+        self._reader, self._writer = reader, writer
+        self._max_frame = max_frame
+        self._outer = frames.FrameSplitter(max_frame)
+        self._inner: frames.FrameSplitter | None = None
+        self._layer: sasl.SaslLayer | None = None
+        self._frames: deque[bytes] = deque()
+
+    def protect(self, layer: sasl.SaslLayer) -> None:
+        """Wrap all further messages in both directions with ``layer``."""
+        if self._frames:
+            raise MalformedMessageError("the server sent a message before the layer was negotiated")
+        self._layer, self._inner = layer, frames.FrameSplitter(self._max_frame)
+
+    def send(self, data: bytes) -> None:
+        """Write whole frames to the socket without waiting."""
+        self._writer.write(self._wrapped(data) if self._layer else data)
+
+    async def drain(self) -> None:
+        """Wait until the socket's buffer has room; raises ``OSError`` if the socket is closed."""
+        await self._writer.drain()
+
+    async def receive(self) -> bytes:
+        """The next frame.
+
+        Raises ``EOFError`` at the end of the stream, :class:`MalformedMessageError`
+        and ``OSError``.
+        """
+        while not self._frames:
+            data = await self._reader.read(_READ_BYTES)
+            if not data:
+                raise EOFError("the server closed the connection")
+            self.last_heard = asyncio.get_running_loop().time()
+            for frame in self._outer.feed(data):
+                self._frames += self._opened(frame)
+        return self._frames.popleft()
+
+    def close(self) -> None:
+        """Close the socket at once. Unsent data is lost."""
+        self._writer.transport.abort()
+
+    def _wrapped(self, data: bytes) -> bytes:
+        layer = self._layer
+        assert layer is not None
+        size = layer.max_chunk
+        chunks = (data[at : at + size] for at in range(0, len(data), size))
+        return b"".join(
+            frames.sasl_frame(SaslMessage(state=sasl.WRAP, token=layer.wrap(chunk)))
+            for chunk in chunks
+        )
+
+    def _opened(self, frame: bytes) -> list[bytes]:
+        """The frames in a frame: itself, or those that its wrapped data completes."""
+        if self._layer is None or self._inner is None:
+            return [frame]
+        if len(frame) > _MAX_WRAPPED_BYTES:
+            raise MalformedMessageError(f"a wrapped message of {len(frame)} bytes")
+        message = frames.read_sasl_message(frame)
+        if message.state != sasl.WRAP:
+            raise MalformedMessageError(f"SASL state {message.state} instead of a wrapped message")
+        return self._inner.feed(self._layer.unwrap(message.token))

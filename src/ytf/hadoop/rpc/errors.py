@@ -1,22 +1,22 @@
-"""What can become of a call that did not succeed.
+"""The errors of a call, by what is known of its outcome.
 
 ::
 
     RefusedError (ytf)
     ├── RemoteError              the server answered with an exception
-    │   ├── StandbyError           it is not the active one
-    │   ├── RetriableError         it says: later, or elsewhere
-    │   ├── NoSuchMethodError      it is too old (or too new) for this method
-    │   ├── AccessDeniedError      this user may not
-    │   ├── InvalidTokenError      it does not know the token, or no longer
+    │   ├── StandbyError           the server is not the active one
+    │   ├── RetriableError         the server asks for a retry
+    │   ├── NoSuchMethodError      the server's version does not have the method
+    │   ├── AccessDeniedError      the user has no permission
+    │   ├── InvalidTokenError      the server does not know the token (any more)
     │   ├── ApplicationNotFoundError (also NotFoundError) …
-    │   └── … what YARN says, below
-    └── AuthenticationError      we and the server found no way to trust each other
+    │   └── … YARN's exceptions, below
+    └── AuthenticationError      no common authentication, or it failed
     UnreachableError (ytf)
     └── NotExecutedError         no connection, or the call was never sent
-    OutcomeUnknownError (ytf)    sent, and no answer came
+    OutcomeUnknownError (ytf)    the call was sent, and no answer came
 
-Only the last leaves open whether the server did what it was asked.
+Only after the last one it is unknown whether the server executed the call.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ytf.errors import NotFoundError, OutcomeUnknownError, RefusedError, UnreachableError
+from ytf.hadoop.proto.messages import text
 from ytf.hadoop.proto.rpc_pb2 import ResponseHeader
-from ytf.hadoop.proto.wire import text
 
 __all__ = [
     "AccessDeniedError",
@@ -51,14 +51,14 @@ FATAL_UNAUTHORIZED = 15
 
 
 class RemoteError(RefusedError):
-    """The server answered with an exception instead of doing what it was asked.
+    """The server answered with an exception.
 
-    ``str(error)`` is the exception's own first line. ``detail`` is the RPC
-    layer's number for the kind of failure, 0 if it gave none.
+    ``str(error)`` is the first line of the exception. ``detail`` is the RPC
+    layer's error code, 0 if there is none.
     """
 
     java: ClassVar[tuple[str, ...]] = ()
-    """The names of the Java classes that come as this one."""
+    """The names of the Java exceptions that become this error."""
 
     def __init__(
         self, message: str, *, class_name: str = "", detail: int = 0, trace: str = ""
@@ -76,22 +76,23 @@ class StandbyError(RemoteError):
 
 
 class RetriableError(RemoteError):
-    """The server did nothing and asks to be tried again."""
+    """The server did not execute the call and asks for a retry."""
 
     java = ("org.apache.hadoop.ipc.RetriableException",)
 
 
 class NoSuchMethodError(RemoteError):
-    """The server does not know the method: it is of another version."""
+    """The server does not have the method: it is of another version."""
 
     java = ("org.apache.hadoop.ipc.RpcNoSuchMethodException",)
 
 
 class AccessDeniedError(RemoteError):
-    """The user may not do this."""
+    """The user has no permission to do this."""
 
     java = (
         "org.apache.hadoop.security.AccessControlException",
+        "java.security.AccessControlException",
         "org.apache.hadoop.security.authorize.AuthorizationException",
     )
 
@@ -103,7 +104,7 @@ class InvalidTokenError(RemoteError):
 
 
 class ApplicationNotFoundError(RemoteError, NotFoundError):
-    """The ResourceManager knows no such application, or no longer."""
+    """The ResourceManager does not know the application (any more)."""
 
     java = ("org.apache.hadoop.yarn.exceptions.ApplicationNotFoundException",)
 
@@ -121,19 +122,19 @@ class ContainerNotFoundError(RemoteError, NotFoundError):
 
 
 class NotRegisteredError(RemoteError):
-    """The ResourceManager has forgotten this master: it must register again."""
+    """The ResourceManager does not know this master (any more): it must register again."""
 
     java = ("org.apache.hadoop.yarn.exceptions.ApplicationMasterNotRegisteredException",)
 
 
 class InvalidMasterRequestError(RemoteError):
-    """Registered twice, or a response id that is not the last one."""
+    """The master registered twice, or sent a response id that is not the last one."""
 
     java = ("org.apache.hadoop.yarn.exceptions.InvalidApplicationMasterRequestException",)
 
 
 class InvalidResourceRequestError(RemoteError):
-    """The cluster can never give what was asked for."""
+    """The cluster can never allocate the requested resources."""
 
     java = (
         "org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException",
@@ -148,11 +149,11 @@ class NodeNotReadyError(RemoteError):
 
 
 class AuthenticationError(RefusedError):
-    """The server's ways to prove who one is, and ours, did not meet."""
+    """We and the server have no common authentication method, or authentication failed."""
 
 
 class NotExecutedError(UnreachableError):
-    """The call never reached a server: it can safely be made again, anywhere."""
+    """The call never reached a server: it can be repeated, also on another server."""
 
 
 _BY_CLASS: dict[str, type[RemoteError]] = {
@@ -167,13 +168,13 @@ def remote_error(header: ResponseHeader) -> RemoteError:
 
 
 def error_of(class_name: str, message: str, *, detail: int = 0) -> RemoteError:
-    """A Java exception as an error of ours. Its message may carry a stack trace."""
+    """The error for a Java exception. Its message may contain a stack trace."""
     first, _, trace = message.partition("\n")
-    # Some messages repeat their class before the sentence; those of ``RPCUtil.getRemoteException``
-    # have the class that counts there, and one that only wraps it in its place.
-    told, colon, rest = first.partition(": ")
-    if colon and told in (class_name, *_BY_CLASS):
-        class_name, first = told, rest
+    # Some messages begin with their class. In those of ``RPCUtil.getRemoteException`` that
+    # is the class that counts: ``class_name`` is only a wrapper.
+    prefix, colon, rest = first.partition(": ")
+    if colon and prefix in (class_name, *_BY_CLASS):
+        class_name, first = prefix, rest
     sentence = first.strip() or class_name or "no reason given"
     kind = _BY_CLASS.get(class_name, RemoteError)
     return kind(sentence, class_name=class_name, detail=detail, trace=trace)

@@ -13,7 +13,7 @@ EVERYBODY = "*"
 
 
 class AccessList(msgspec.Struct, frozen=True):
-    """Some users and groups (``AccessControlList``)."""
+    """A set of users and groups (``AccessControlList``)."""
 
     users: frozenset[str]
     groups: frozenset[str]
@@ -21,14 +21,14 @@ class AccessList(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> AccessList:
-        """Read one. Only the first space counts; a list that begins with it names groups alone."""
+        """Parse it. The first space separates users and groups; a list of groups begins with it."""
         if EVERYBODY in text:
             return cls(frozenset(), frozenset(), True)
         users, _, groups = text.partition(" ")
         return cls(frozenset(_names(users)), frozenset(_names(groups)))
 
     def allows(self, user: str, groups: Collection[str]) -> bool:
-        """Whether a user who is in these groups is on it."""
+        """Whether it contains a user or one of the user's groups."""
         return self.everybody or user in self.users or not self.groups.isdisjoint(groups)
 
 
@@ -37,10 +37,10 @@ def _names(text: str) -> Iterable[str]:
 
 
 def groups_of(user: str) -> frozenset[str]:
-    """The groups this machine knows a user to be in; none if it does not know the user.
+    """A user's groups on this machine; none if the machine does not know the user.
 
-    Asks the system's directory, as ``ShellBasedUnixGroupsMapping`` does: not for
-    an event loop.
+    It asks the system's directory, as ``ShellBasedUnixGroupsMapping`` does. That
+    may block: do not call it in an event loop.
     """
     try:
         main = pwd.getpwnam(user).pw_gid

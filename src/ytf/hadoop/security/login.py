@@ -1,4 +1,4 @@
-"""As whom we call: a user by name, or the bearer of a token."""
+"""``Login``: the user or the token with which a connection is made."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Mapping
 import msgspec
 
 from ytf.errors import SettingsError
-from ytf.hadoop.security.tokens import Token
+from ytf.hadoop.security.credentials import Token
 
 USER_VARIABLE = "HADOOP_USER_NAME"
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """What a connection says of its caller.
+    """The identity of a connection's caller.
 
-    With a ``token`` the server takes the user from that. Without one, ``user``
-    is believed as it is (SIMPLE), unless the connection must be ``secure``:
-    then the server is asked what it wants, and a bare name is never offered.
+    With a ``token`` the server takes the user from the token. Without one, the
+    server believes the name ``user`` (SIMPLE). A ``secure`` connection never
+    offers a bare name: it negotiates with SASL.
     """
 
     user: str
@@ -33,10 +33,10 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def current_user(environ: Mapping[str, str] = os.environ, *, secure: bool = False) -> str:
-    """The user to be on the cluster: ``HADOOP_USER_NAME``, else the system's.
+    """The user on the cluster: ``HADOOP_USER_NAME``, else the system's user.
 
-    On a secure cluster the variable counts for nothing, as in
-    ``UserGroupInformation``. Raises ``SettingsError`` where there is neither.
+    On a secure cluster the variable is ignored, as in ``UserGroupInformation``.
+    Raises ``SettingsError`` if there is neither.
     """
     named = environ.get(USER_VARIABLE, "").strip()
     if named and not secure:

@@ -1,6 +1,5 @@
-"""YARN's protocols as small typed classes.
+"""YARN's protocols as small typed clients.
 
-:class:`~ytf.hadoop.yarn.client.ClientProtocol` is for whoever submits,
-:class:`~ytf.hadoop.yarn.master.MasterProtocol` and
-:class:`~ytf.hadoop.yarn.node.NodeProtocol` are for an application's master.
+``ApplicationClient`` submits and looks at applications. ``ApplicationMasterClient``
+and ``ContainerManagementClient`` are for the master of an application.
 """

@@ -1,4 +1,4 @@
-"""From the messages of the wire to :mod:`ytf.hadoop.yarn.records`."""
+"""Decodes protobuf messages of YARN to the records of :mod:`ytf.hadoop.yarn.records`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from ytf.hadoop.proto import client_pb2, master_pb2, records_pb2
 from ytf.hadoop.proto.ids_pb2 import ContainerId as ContainerIdMessage
-from ytf.hadoop.proto.wire import text
-from ytf.hadoop.security import tokens
+from ytf.hadoop.proto.messages import text
+from ytf.hadoop.security.credentials import Token
 from ytf.hadoop.yarn.ids import ApplicationId, AttemptId, ContainerId, NodeId
 from ytf.hadoop.yarn.records import (
-    Allocation,
+    AllocateResponse,
     ApplicationReport,
     ApplicationState,
     AttemptReport,
@@ -20,7 +20,7 @@ from ytf.hadoop.yarn.records import (
     ContainerFailure,
     ContainerState,
     ContainerStatus,
-    FinalStatus,
+    FinalApplicationStatus,
     LogStatus,
     MasterCommand,
     NodeReport,
@@ -28,22 +28,23 @@ from ytf.hadoop.yarn.records import (
     NodeToken,
     QueueInfo,
     QueueState,
-    Registration,
+    RegisterResponse,
+    Resource,
+    ResourceType,
     ResourceUsage,
 )
-from ytf.hadoop.yarn.resources import Resource, ResourceType
 
-_NOTHING = ("", "N/A", "<Not set>", "<DEFAULT_PARTITION>")
-"""What Java's records say where they have nothing to say."""
+_EMPTY_TEXTS = ("", "N/A", "<Not set>", "<DEFAULT_PARTITION>")
+"""Java's records have these texts for an empty value."""
 
 
 def container_ids(messages: Iterable[ContainerIdMessage]) -> tuple[ContainerId, ...]:
-    """A list of containers."""
+    """The ids of several containers."""
     return tuple(map(ContainerId.from_message, messages))
 
 
 def container(message: records_pb2.Container) -> Container:
-    """A container that was allocated."""
+    """An allocated container."""
     return Container(
         id=ContainerId.from_message(message.id),
         node=NodeId.from_message(message.node),
@@ -51,22 +52,22 @@ def container(message: records_pb2.Container) -> Container:
         resource=Resource.from_message(message.resource),
         priority=message.priority.priority,
         allocation_request_id=message.allocation_request_id,
-        token=tokens.from_message(message.container_token),
+        token=Token.from_message(message.container_token),
     )
 
 
 def container_status(message: records_pb2.ContainerStatus) -> ContainerStatus:
-    """How a container is."""
+    """The status of a container."""
     return ContainerStatus(
         container=ContainerId.from_message(message.container),
         state=ContainerState(message.state),
         exit_status=message.exit_status,
-        diagnostics=_said(message.diagnostics).strip(),
+        diagnostics=_text_or_empty(message.diagnostics).strip(),
     )
 
 
 def container_failure(message: master_pb2.ContainerFailure) -> ContainerFailure:
-    """Why something was not done to a container."""
+    """The error for one container of a call."""
     return ContainerFailure(
         container=ContainerId.from_message(message.container),
         class_name=text(message.exception.class_name),
@@ -75,12 +76,12 @@ def container_failure(message: master_pb2.ContainerFailure) -> ContainerFailure:
 
 
 def node_token(message: records_pb2.NodeToken) -> NodeToken:
-    """What opens a node's door."""
-    return NodeToken(NodeId.from_message(message.node), tokens.from_message(message.token))
+    """The token for a NodeManager."""
+    return NodeToken(NodeId.from_message(message.node), Token.from_message(message.token))
 
 
 def node_report(message: records_pb2.NodeReport) -> NodeReport:
-    """A node."""
+    """The report of a node."""
     leaving = message.HasField("decommissioning_timeout_s")
     return NodeReport(
         node=NodeId.from_message(message.node),
@@ -97,12 +98,12 @@ def node_report(message: records_pb2.NodeReport) -> NodeReport:
 
 
 def resource_type(message: records_pb2.ResourceType) -> ResourceType:
-    """A type the cluster counts."""
+    """A resource type of the cluster."""
     return ResourceType(text(message.name), text(message.units))
 
 
 def application_report(message: client_pb2.ApplicationReport) -> ApplicationReport:
-    """An application."""
+    """The report of an application."""
     has = message.HasField
     return ApplicationReport(
         id=ApplicationId.from_message(message.application),
@@ -111,13 +112,13 @@ def application_report(message: client_pb2.ApplicationReport) -> ApplicationRepo
         user=text(message.user),
         queue=text(message.queue),
         state=ApplicationState(message.state),
-        final_status=FinalStatus(message.final_status),
-        diagnostics=_said(message.diagnostics),
+        final_status=FinalApplicationStatus(message.final_status),
+        diagnostics=_text_or_empty(message.diagnostics),
         progress=message.progress,
-        host=_said(message.host),
+        host=_text_or_empty(message.host),
         rpc_port=message.rpc_port if has("rpc_port") else -1,
-        tracking_url=_said(message.tracking_url),
-        original_tracking_url=_said(message.original_tracking_url),
+        tracking_url=_text_or_empty(message.tracking_url),
+        original_tracking_url=_text_or_empty(message.original_tracking_url),
         attempt=AttemptId.from_message(message.current_attempt) if has("current_attempt") else None,
         tags=tuple(map(text, message.tags)),
         priority=message.priority.priority,
@@ -127,27 +128,27 @@ def application_report(message: client_pb2.ApplicationReport) -> ApplicationRepo
         finished_ms=max(0, message.finish_ms),
         usage=_usage(message.usage) if has("usage") else None,
         log_status=LogStatus(message.log_aggregation_status),
-        node_label_expression=_said(message.node_label_expression),
+        node_label_expression=_text_or_empty(message.node_label_expression),
         unmanaged=message.unmanaged,
         client_token=(
-            tokens.from_message(message.client_to_master_token)
+            Token.from_message(message.client_to_master_token)
             if has("client_to_master_token")
             else None
         ),
-        master_token=tokens.from_message(message.master_token) if has("master_token") else None,
+        master_token=Token.from_message(message.master_token) if has("master_token") else None,
     )
 
 
 def attempt_report(message: client_pb2.AttemptReport) -> AttemptReport:
-    """One master of an application."""
+    """The report of an attempt."""
     has_container = message.HasField("master_container")
     return AttemptReport(
         id=AttemptId.from_message(message.attempt),
         state=AttemptState(message.state),
-        diagnostics=_said(message.diagnostics),
-        host=_said(message.host),
-        tracking_url=_said(message.tracking_url),
-        original_tracking_url=_said(message.original_tracking_url),
+        diagnostics=_text_or_empty(message.diagnostics),
+        host=_text_or_empty(message.host),
+        tracking_url=_text_or_empty(message.tracking_url),
+        original_tracking_url=_text_or_empty(message.original_tracking_url),
         container=ContainerId.from_message(message.master_container) if has_container else None,
         started_ms=max(0, message.start_ms),
         finished_ms=max(0, message.finish_ms),
@@ -155,7 +156,7 @@ def attempt_report(message: client_pb2.AttemptReport) -> AttemptReport:
 
 
 def cluster_metrics(message: client_pb2.ClusterMetrics) -> ClusterMetrics:
-    """The nodes, counted."""
+    """The number of nodes by state."""
     return ClusterMetrics(
         nodes=message.node_managers,
         active=message.active,
@@ -168,9 +169,9 @@ def cluster_metrics(message: client_pb2.ClusterMetrics) -> ClusterMetrics:
 
 
 def queue_info(message: client_pb2.QueueInfo) -> QueueInfo:
-    """A queue and those below it."""
+    """A queue and the queues below it."""
     statistics = message.statistics
-    # The part of the queue without a label; only the CapacityScheduler tells.
+    # The partition of the queue without a label. Only the CapacityScheduler sends it.
     settings = [part.configuration for part in message.partitions if not text(part.partition)]
     return QueueInfo(
         name=text(message.name),
@@ -194,9 +195,9 @@ def queue_info(message: client_pb2.QueueInfo) -> QueueInfo:
     )
 
 
-def registration(message: master_pb2.RegisterResponse) -> Registration:
-    """What a master learns when it registers."""
-    return Registration(
+def register_response(message: master_pb2.RegisterResponse) -> RegisterResponse:
+    """The answer to the registration of a master."""
+    return RegisterResponse(
         maximum=Resource.from_message(message.maximum_capability),
         queue=text(message.queue),
         resource_types=tuple(map(resource_type, message.resource_types)),
@@ -206,11 +207,11 @@ def registration(message: master_pb2.RegisterResponse) -> Registration:
     )
 
 
-def allocation(message: master_pb2.AllocateResponse) -> Allocation:
-    """What a heartbeat brings."""
+def allocate_response(message: master_pb2.AllocateResponse) -> AllocateResponse:
+    """The answer to a heartbeat."""
     strict, negotiable = message.preemption.strict, message.preemption.negotiable
     has = message.HasField
-    return Allocation(
+    return AllocateResponse(
         allocated=tuple(map(container, message.allocated)),
         completed=tuple(map(container_status, message.completed)),
         previous_containers=tuple(map(container, message.previous_containers)),
@@ -222,7 +223,7 @@ def allocation(message: master_pb2.AllocateResponse) -> Allocation:
         headroom=Resource.from_message(message.headroom),
         cluster_nodes=message.num_cluster_nodes,
         command=MasterCommand(message.command) if has("command") else None,
-        master_token=tokens.from_message(message.master_token) if has("master_token") else None,
+        master_token=Token.from_message(message.master_token) if has("master_token") else None,
     )
 
 
@@ -236,6 +237,6 @@ def _usage(message: client_pb2.ResourceUsage) -> ResourceUsage:
     )
 
 
-def _said(value: str) -> str:
-    said = text(value)
-    return "" if said in _NOTHING else said
+def _text_or_empty(value: str) -> str:
+    found = text(value)
+    return "" if found in _EMPTY_TEXTS else found

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from ytf.hadoop.proto import ids_pb2
-from ytf.hadoop.proto.wire import text
+from ytf.hadoop.proto.messages import text
 
 _EPOCH_BITS = 40
 _APPLICATION = re.compile(r"application_([0-9]{1,19})_([0-9]{4,10})")
@@ -19,7 +19,7 @@ _NODE = re.compile(r"(\S+):([0-9]{1,5})")
 
 
 class ApplicationId(msgspec.Struct, frozen=True, order=True):
-    """``application_<when the ResourceManager started>_<number>``."""
+    """``application_<start time of the ResourceManager>_<number>``."""
 
     cluster_timestamp: int
     number: int
@@ -29,22 +29,22 @@ class ApplicationId(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> ApplicationId:
-        """Read one back; raises ``ValueError``."""
+        """Parse it; raises ``ValueError``."""
         found = _match(_APPLICATION, text, "an application id")
         return cls(int(found[1]), int(found[2]))
 
     def to_message(self) -> ids_pb2.ApplicationId:
-        """As it travels."""
+        """The protobuf message."""
         return ids_pb2.ApplicationId(id=self.number, cluster_timestamp=self.cluster_timestamp)
 
     @classmethod
     def from_message(cls, message: ids_pb2.ApplicationId) -> ApplicationId:
-        """As it came."""
+        """Decode the protobuf message."""
         return cls(message.cluster_timestamp, message.id)
 
 
 class AttemptId(msgspec.Struct, frozen=True, order=True):
-    """``appattempt_…``: the n-th master of an application."""
+    """``appattempt_…``: the n-th attempt of an application."""
 
     application: ApplicationId
     number: int
@@ -55,19 +55,19 @@ class AttemptId(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> AttemptId:
-        """Read one back; raises ``ValueError``."""
+        """Parse it; raises ``ValueError``."""
         found = _match(_ATTEMPT, text, "an attempt id")
         return cls(ApplicationId(int(found[1]), int(found[2])), int(found[3]))
 
     def to_message(self) -> ids_pb2.ApplicationAttemptId:
-        """As it travels."""
+        """The protobuf message."""
         return ids_pb2.ApplicationAttemptId(
             application=self.application.to_message(), attempt=self.number
         )
 
     @classmethod
     def from_message(cls, message: ids_pb2.ApplicationAttemptId) -> AttemptId:
-        """As it came."""
+        """Decode the protobuf message."""
         return cls(ApplicationId.from_message(message.application), message.attempt)
 
 
@@ -88,13 +88,13 @@ class ContainerId(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> ContainerId:
-        """Read one back; raises ``ValueError``."""
+        """Parse it; raises ``ValueError``."""
         found = _match(_CONTAINER, text, "a container id")
         epoch, timestamp, app, attempt, number = (int(part or 0) for part in found.groups())
         return cls(AttemptId(ApplicationId(timestamp, app), attempt), number, epoch)
 
     def to_message(self) -> ids_pb2.ContainerId:
-        """As it travels: number and epoch in one."""
+        """The protobuf message. Its id has the number and the epoch."""
         return ids_pb2.ContainerId(
             application=self.attempt.application.to_message(),
             attempt=self.attempt.to_message(),
@@ -103,7 +103,7 @@ class ContainerId(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def from_message(cls, message: ids_pb2.ContainerId) -> ContainerId:
-        """As it came."""
+        """Decode the protobuf message."""
         combined = message.id & 0xFFFFFFFFFFFFFFFF
         number = combined & ((1 << _EPOCH_BITS) - 1)
         return cls(AttemptId.from_message(message.attempt), number, combined >> _EPOCH_BITS)
@@ -120,13 +120,13 @@ class NodeId(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> NodeId:
-        """Read one back; raises ``ValueError``."""
+        """Parse it; raises ``ValueError``."""
         found = _match(_NODE, text, "a node id")
         return cls(found[1], int(found[2]))
 
     @classmethod
     def from_message(cls, message: ids_pb2.NodeId) -> NodeId:
-        """As it came."""
+        """Decode the protobuf message."""
         return cls(text(message.host), message.port)
 
 

@@ -1,21 +1,34 @@
-"""What YARN tells: containers, nodes, applications, queues. Frozen, and free of protobuf.
+"""YARN's records as frozen structs: resources, containers, nodes, applications, queues.
 
-Numbers that only a newer server knows become ``UNKNOWN``, never an error.
+Most are made from answers, by :mod:`ytf.hadoop.yarn.decode`; a ``Resource`` is
+also part of requests. Enum values that only a newer server has become
+``UNKNOWN``, never an error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 import msgspec
 
-from ytf.hadoop.security.tokens import Token
+from ytf.hadoop.proto import records_pb2
+from ytf.hadoop.proto.messages import text
+from ytf.hadoop.security.credentials import Token
 from ytf.hadoop.yarn.ids import ApplicationId, AttemptId, ContainerId, NodeId
-from ytf.hadoop.yarn.resources import Resource, ResourceType
+
+_MEMORY, _VCORES = "memory-mb", "vcores"
+_COUNTABLE = 0
+_UNITS = {
+    "p": 10**-12, "n": 10**-9, "u": 10**-6, "m": 10**-3, "": 1,
+    "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
+    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
+}  # fmt: skip
+"""``UnitsConversionUtil``: the RM may answer in another unit than that of the request."""
 
 
 class _Known(IntEnum):
-    """An enumeration with a place for numbers of newer servers."""
+    """An enum in which values of newer servers become ``UNKNOWN``."""
 
     @classmethod
     def _missing_(cls, value: object) -> _Known:
@@ -26,7 +39,7 @@ class _Known(IntEnum):
 
 
 class ApplicationState(_Known):
-    """How far an application has come. ``ACCEPTED``: the queue has taken it."""
+    """The state of an application. ``ACCEPTED``: its queue has accepted it."""
 
     UNKNOWN = 0
     NEW = 1
@@ -40,12 +53,12 @@ class ApplicationState(_Known):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing can happen any more."""
+        """Whether the state is a final one."""
         return self in (ApplicationState.FINISHED, ApplicationState.FAILED, ApplicationState.KILLED)
 
 
-class FinalStatus(_Known):
-    """What a master said of its application when it left."""
+class FinalApplicationStatus(_Known):
+    """The result of an application, as its master reported it when it unregistered."""
 
     UNKNOWN = -1
     UNDEFINED = 0
@@ -56,7 +69,7 @@ class FinalStatus(_Known):
 
 
 class AttemptState(_Known):
-    """How far one master of an application has come."""
+    """The state of an attempt, which is one run of an application's master."""
 
     UNKNOWN = 0
     NEW = 1
@@ -73,7 +86,7 @@ class AttemptState(_Known):
 
 
 class ContainerState(_Known):
-    """How far a container has come."""
+    """The state of a container."""
 
     UNKNOWN = 0
     NEW = 1
@@ -81,8 +94,30 @@ class ContainerState(_Known):
     COMPLETE = 3
 
 
+class ContainerExitStatus(IntEnum):
+    """Why YARN ended a container.
+
+    Other statuses are exit codes of the process: 0 to 255, 128 + n for signal n.
+    """
+
+    INVALID = -1000
+    """The container still runs."""
+    ABORTED = -100
+    """The container was released by its master, lost with its node, or not started in time."""
+    DISKS_FAILED = -101
+    PREEMPTED = -102
+    KILLED_EXCEEDED_VMEM = -103
+    KILLED_EXCEEDED_PMEM = -104
+    KILLED_BY_APPMASTER = -105
+    KILLED_BY_RESOURCEMANAGER = -106
+    KILLED_AFTER_APP_COMPLETION = -107
+    KILLED_BY_CONTAINER_SCHEDULER = -108
+    """The container was an opportunistic one and had to make room."""
+    KILLED_FOR_EXCESS_LOGS = -109
+
+
 class NodeState(_Known):
-    """How a node is."""
+    """The state of a node."""
 
     UNKNOWN = 0
     NEW = 1
@@ -96,12 +131,12 @@ class NodeState(_Known):
 
     @property
     def usable(self) -> bool:
-        """Whether its containers can live."""
+        """Whether containers can run on it."""
         return self in (NodeState.NEW, NodeState.RUNNING, NodeState.DECOMMISSIONING)
 
 
 class QueueState(_Known):
-    """Whether a queue takes applications."""
+    """Whether a queue accepts applications."""
 
     UNKNOWN = 0
     STOPPED = 1
@@ -110,7 +145,7 @@ class QueueState(_Known):
 
 
 class LogStatus(_Known):
-    """How far the logs of an application have been gathered."""
+    """The status of an application's log aggregation."""
 
     UNKNOWN = 0
     DISABLED = 1
@@ -123,24 +158,97 @@ class LogStatus(_Known):
 
 
 class MasterCommand(_Known):
-    """What old servers tell a master in words that newer ones make an exception."""
+    """A command of an old server to a master. Newer servers answer with an exception instead."""
 
     UNKNOWN = 0
     RESYNC = 1
     SHUTDOWN = 2
 
 
-class ServiceState(_Known):
-    """Which of a pair a daemon is."""
+class Resource(msgspec.Struct, frozen=True):
+    """Memory in MB (as YARN counts: MiB), virtual cores, and other types by name: ``yarn.io/gpu``.
 
-    UNKNOWN = -1
-    INITIALIZING = 0
-    ACTIVE = 1
-    STANDBY = 2
+    Other types are whole numbers of their smallest unit.
+    """
+
+    memory_mb: int = 0
+    vcores: int = 0
+    others: dict[str, int] = {}
+
+    def fits_in(self, room: Resource) -> bool:
+        """Whether ``room`` has enough of every type."""
+        return not self.excess_over(room)
+
+    def excess_over(self, room: Resource) -> dict[str, tuple[int, int]]:
+        """The types of which ``room`` has too little: name → (wanted, available)."""
+        there = room.amounts()
+        return {
+            name: (wanted, there.get(name, 0))
+            for name, wanted in self.amounts().items()
+            if wanted > there.get(name, 0)
+        }
+
+    def amounts(self) -> dict[str, int]:
+        """All amounts by type, with YARN's names of memory and cores."""
+        return {_MEMORY: self.memory_mb, _VCORES: self.vcores, **self.others}
+
+    def __hash__(self) -> int:
+        return hash((self.memory_mb, self.vcores, frozenset(self.others.items())))
+
+    def __mul__(self, times: int) -> Resource:
+        others = {name: amount * times for name, amount in self.others.items()}
+        return Resource(self.memory_mb * times, self.vcores * times, others)
+
+    def __add__(self, other: Resource) -> Resource:
+        names = {**self.others, **other.others}
+        return Resource(
+            self.memory_mb + other.memory_mb,
+            self.vcores + other.vcores,
+            {name: self.others.get(name, 0) + other.others.get(name, 0) for name in names},
+        )
+
+    def __sub__(self, other: Resource) -> Resource:
+        return self + other * -1
+
+    def __str__(self) -> str:
+        parts = [f"{self.memory_mb} MB", f"{self.vcores} vcores"]
+        parts += [f"{amount} {name}" for name, amount in self.others.items()]
+        return ", ".join(parts)
+
+    def to_message(self) -> records_pb2.Resource:
+        """The protobuf message. Memory and cores have fields of their own."""
+        return records_pb2.Resource(
+            memory_mb=self.memory_mb,
+            vcores=self.vcores,
+            values=[
+                records_pb2.ResourceValue(key=name, value=amount, units="", type=_COUNTABLE)
+                for name, amount in self.others.items()
+            ],
+        )
+
+    @classmethod
+    def from_message(cls, message: records_pb2.Resource) -> Resource:
+        """Decode the protobuf message."""
+        values = {text(value.key): _plain(value) for value in message.values}
+        # Newer servers repeat memory and cores in the map. All servers send the fields.
+        others = {name: n for name, n in values.items() if name not in (_MEMORY, _VCORES)}
+        return cls(message.memory_mb, message.vcores, others)
+
+
+class ResourceType(msgspec.Struct, frozen=True):
+    """A resource type of the cluster."""
+
+    name: str
+    units: str
+
+
+def unknown_types(wanted: Resource, known: Mapping[str, int]) -> list[str]:
+    """The types that the cluster does not know. It would ignore them silently in a request."""
+    return [name for name in wanted.others if name not in known]
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
-    """A container that was given to us. ``token`` starts it on its node, once."""
+    """An allocated container. Its ``token`` allows to start it on its node, once."""
 
     id: ContainerId
     node: NodeId
@@ -152,7 +260,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a container is, or how it ended (:mod:`ytf.hadoop.yarn.exits`)."""
+    """The state of a container. ``exit_status``: see :class:`ContainerExitStatus`."""
 
     container: ContainerId
     state: ContainerState
@@ -161,7 +269,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a NodeManager did not do something to one container of a call."""
+    """The error of a NodeManager for one container of a call."""
 
     container: ContainerId
     class_name: str
@@ -169,7 +277,7 @@ class ContainerFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeToken(msgspec.Struct, frozen=True):
-    """What a master shows to one NodeManager. It comes once: keep it."""
+    """The token with which a master authenticates to one NodeManager. It is sent once: keep it."""
 
     node: NodeId
     token: Token
@@ -191,7 +299,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def free(self) -> Resource:
-        """What nobody uses."""
+        """The unused resources."""
         return self.capability - self.used
 
 
@@ -203,7 +311,7 @@ class NodeLabel(msgspec.Struct, frozen=True):
 
 
 class ResourceUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What an application holds and has used."""
+    """The resources that an application holds now and has used in total."""
 
     used_containers: int
     used: Resource
@@ -213,11 +321,11 @@ class ResourceUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All the ResourceManager tells of an application. Times are ms since 1970, 0: not yet.
+    """The ResourceManager's report of an application. Times are ms since 1970; 0 means not yet.
 
-    ``tracking_url`` leads through the RM's proxy, ``original_tracking_url`` to
-    the master itself. ``client_token`` is there on secure clusters,
-    ``master_token`` for the owner of an unmanaged application.
+    ``tracking_url`` is that of the RM's proxy, ``original_tracking_url`` that of
+    the master itself. Secure clusters send a ``client_token``. The owner of an
+    unmanaged application gets its ``master_token``.
     """
 
     id: ApplicationId
@@ -226,7 +334,7 @@ class ApplicationReport(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     queue: str
     state: ApplicationState
-    final_status: FinalStatus
+    final_status: FinalApplicationStatus
     diagnostics: str
     progress: float
     host: str
@@ -249,7 +357,7 @@ class ApplicationReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One master of an application."""
+    """The report of an attempt, which is one run of an application's master."""
 
     id: AttemptId
     state: AttemptState
@@ -263,7 +371,7 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewApplication(msgspec.Struct, frozen=True):
-    """An id to submit under, and the most a single container may have."""
+    """An id for a new application, and the largest resources of a single container."""
 
     id: ApplicationId
     maximum: Resource
@@ -282,9 +390,9 @@ class ClusterMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue, with what is going on in it. Capacities are shares, 0 to 1.
+    """A queue and its use. Capacities are shares from 0 to 1.
 
-    ``maximum`` is the most it may ever hold; not all schedulers tell.
+    ``maximum`` is the most it may ever use; not all schedulers report it.
     """
 
     name: str
@@ -303,8 +411,8 @@ class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[QueueInfo, ...]
 
 
-class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a master learns when it registers."""
+class RegisterResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The ResourceManager's answer to the registration of a master."""
 
     maximum: Resource
     queue: str
@@ -314,10 +422,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     client_token_key: bytes
 
 
-class Allocation(msgspec.Struct, frozen=True, kw_only=True):
-    """All that one heartbeat brings.
+class AllocateResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The ResourceManager's answer to a heartbeat.
 
-    ``preempted`` will be taken in any case, ``preemptable`` are proposals;
+    ``preempted`` containers will be killed in any case, ``preemptable`` ones may be;
     ``previous_containers`` are those of an earlier attempt that nodes report
     late. ``rejected`` are the allocation request ids of scheduling requests
     that cannot be placed.
@@ -337,9 +445,5 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     master_token: Token | None
 
 
-class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a daemon is the active one of its pair."""
-
-    state: ServiceState
-    ready: bool
-    reason: str
+def _plain(value: records_pb2.ResourceValue) -> int:
+    return int(value.value * _UNITS.get(text(value.units), 1))

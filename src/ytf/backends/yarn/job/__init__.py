@@ -1,1 +1,1 @@
-"""A job on YARN as its users see it, with a master and without."""
+"""One submitted YARN job for clients: status, events, kill, with and without a live master."""

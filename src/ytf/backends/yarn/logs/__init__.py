@@ -1,1 +1,1 @@
-"""A job's logs on YARN: from starters, nodes and HDFS, each byte told once."""
+"""Reads the tasks' logs of a YARN job: live from starters and nodes, then aggregated in HDFS."""

@@ -1,1 +1,1 @@
-"""What the master of a job on YARN stands on: its container, and those of the tasks."""
+"""The YARN side of a job's master: containers, heartbeats, node launches and the web proxy."""

@@ -1,1 +1,1 @@
-"""Bringing a job to YARN: what fits, what travels, and all of it or nothing."""
+"""Submits a job to YARN: checks, uploads, the application; on failure nothing is left behind."""

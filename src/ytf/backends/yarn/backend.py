@@ -1,0 +1,99 @@
+"""The entry point of the YARN backend: submits jobs, finds them again, lists and collects them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ytf.backends.api import Notify, OnCommit, RemovedItems, ignore_notice, no_commit_hook
+from ytf.backends.yarn.hdfs_layout import YarnHome
+from ytf.backends.yarn.job.application import APPLICATION_TYPE, summary_from_report
+from ytf.backends.yarn.job.job_handle import YarnJobHandle
+from ytf.backends.yarn.rm_client import RmClient
+from ytf.errors import NotFoundError, SettingsError
+from ytf.hadoop.conf import Configuration
+from ytf.hadoop.security.login import current_user
+from ytf.hadoop.yarn.ids import ApplicationId
+from ytf.specs.ids import JobId
+from ytf.specs.status import JobSummary
+from ytf.storage.hdfs import HdfsFiles
+from ytf.storage.hdfs_client import COMMAND_ANSWER_S
+
+if TYPE_CHECKING:
+    from ytf.backends.api import Plan
+
+
+class YarnJobBackend:
+    """Implements ``JobBackend`` for the cluster of a Hadoop configuration."""
+
+    name = "yarn"
+
+    def __init__(self, conf: Configuration | None = None) -> None:
+        self._conf = conf or Configuration.load()
+        self._rm = RmClient(self._conf, current_user(secure=self._conf.secure))
+        url = self._conf.get_trimmed("fs.defaultFS") or ""
+        if not url.startswith("hdfs://"):
+            raise SettingsError(
+                f"fs.defaultFS is {url or 'not set'}, and jobs on YARN are staged in HDFS",
+                hint="set it to hdfs://… in core-site.xml",
+            )
+        self._files = HdfsFiles.open(url, self._conf, answer_s=COMMAND_ANSWER_S)
+
+    def user(self) -> str:
+        """The user that the cluster takes us for."""
+        return self._rm.user
+
+    def submit(
+        self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
+    ) -> YarnJobHandle:
+        """Stage and submit a job; returns once its queue has accepted it."""
+        # Imported here: commands that only look at jobs do not need it, and it loads slowly.
+        from ytf.backends.yarn.submit.submit import submit
+
+        home = YarnHome.of(self._files, self._conf, self._rm.user)
+        return YarnJobHandle(self._rm, self._files, submit(self._rm, home, plan, notify, on_commit))
+
+    def open(self, job: JobId) -> YarnJobHandle:
+        """Find a job again, or raise ``NotFoundError``."""
+        try:
+            ApplicationId.parse(job)
+        except ValueError as exc:
+            raise NotFoundError(
+                f"{job!r} is not the id of a job on YARN",
+                hint="ids look like application_1700000000000_0001; `ytf list` shows yours",
+            ) from exc
+        found = YarnJobHandle(self._rm, self._files, job)
+        if not found.exists():
+            raise NotFoundError(
+                f"neither YARN nor a record knows {job}",
+                hint="ytf list shows those there are; is HADOOP_CONF_DIR that of its cluster?",
+            )
+        return found
+
+    def gc(
+        self,
+        *,
+        keep_s: float,
+        dryrun: bool = False,
+        verify: bool = False,
+        notify: Notify = ignore_notice,
+    ) -> RemovedItems:
+        """Remove what jobs left in HDFS, and packed layers here that were not used for long."""
+        from ytf.backends.yarn.gc import YarnGc
+        from ytf.packaging.layer_cache import LayerCache
+
+        return YarnGc(
+            rm=self._rm,
+            home=YarnHome.of(self._files, self._conf, self._rm.user),
+            cache=LayerCache.for_user(),
+            keep_s=keep_s,
+            dryrun=dryrun,
+            verify=verify,
+            notify=notify,
+        ).run()
+
+    # Last, as its name hides the type of the same name from what follows in the class.
+    def list(self) -> list[JobSummary]:
+        """All our applications that the ResourceManager still knows, newest first."""
+        found = self._rm.call(lambda rm: rm.applications(types=[APPLICATION_TYPE]))
+        summaries = map(summary_from_report, found)
+        return sorted(summaries, key=lambda each: each.started or 0.0, reverse=True)

@@ -1,0 +1,149 @@
+"""Builds the ContainerLaunchContexts with which nodes start a job's master and its starters.
+
+A context holds the local resources (files in HDFS that the node localizes), the
+environment, the command, the credentials and the ACLs of a container.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ytf.backends.api import StarterLaunch
+from ytf.backends.yarn.docker_runtime import docker_runtime_environment
+from ytf.hadoop.security.credentials import MASTER_TOKEN, Credentials
+from ytf.hadoop.security.login import USER_VARIABLE
+from ytf.hadoop.yarn.contexts import ApplicationAcls, ContainerLaunchContext, LocalResource
+from ytf.specs.ids import group_of, index_of
+from ytf.specs.job import JobSpec
+from ytf.starter.config import CONTAINER_DIR
+from ytf.starter.yarn_container import LAUNCH, SCRIPT, SECRET_ALIAS
+
+SECRET_NAME = SECRET_ALIAS.decode()
+"""The name of the job's secret in the credentials of its containers."""
+
+LocalResources = dict[str, LocalResource]
+"""Maps the name of a file in the container's working directory to the file in HDFS."""
+
+
+class GroupEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment of a task group's commands, which starters assemble from layers.
+
+    ``manifest`` is the name of a file in the working directory. ``layers`` maps
+    each layer to the directory into which it is unpacked. ``files`` are the local
+    resources of both. The starter's side is ``starter/environment_builder.py``.
+    """
+
+    manifest: str
+    layers: dict[str, str]
+    files: LocalResources
+
+
+class StarterResources(msgspec.Struct, frozen=True, kw_only=True):
+    """The local resources of starters, and the script that starts a starter."""
+
+    script: str
+    files: LocalResources
+    """The files of every starter."""
+    finder: tuple[str, ...] = ()
+    """The interpreter's arguments with which a starter looks for the master."""
+    environments: dict[str, GroupEnvironment] = {}
+    """By group. A group that is not in it uses what the node has installed."""
+
+    def for_group(self, group: str) -> LocalResources:
+        """All local resources of a starter of a group."""
+        own = self.environments.get(group)
+        return self.files if own is None else {**self.files, **own.files}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchContexts:
+    """Builds the launch contexts of one job."""
+
+    user: str
+    secure: bool
+    credentials: Credentials
+    acls: ApplicationAcls = field(default_factory=ApplicationAcls)
+    """Who else may view or modify the job. Nodes check it for the containers they start."""
+
+    def master(
+        self, staging: str, script: str, resources: LocalResources
+    ) -> ContainerLaunchContext:
+        """The context of the master of the job that is staged at a URL."""
+        # Both values can contain a user's name. They are in the script, so that one shell reads
+        # them: those that read the node's own script and its command would expand them, too.
+        lines = [f"export {name}={shlex.quote(value)}\n" for name, value in self._user().items()]
+        lines.append(f"set -- --backend yarn --staging {shlex.quote(staging)}\n")
+        return ContainerLaunchContext(
+            command=_command("master.sh", ""),
+            environment={SCRIPT: _encoded("".join(lines) + script)},
+            local_resources=resources,
+            credentials=self.credentials,
+            acls=self.acls,
+        )
+
+    def starter(self, launch: StarterLaunch, resources: StarterResources) -> ContainerLaunchContext:
+        """The context of one starter."""
+        group = group_of(launch.task)
+        starter: dict[str, object] = {
+            **launch.starter,
+            "log_prefix": f"{group}-{index_of(launch.task)}",
+        }
+        if resources.finder:
+            starter["finder"] = [*resources.finder, *self._user().values()]
+        environment = resources.environments.get(group)
+        if environment is not None:
+            starter["environment"] = {
+                "manifest": environment.manifest,
+                "layers": environment.layers,
+            }
+        if launch.docker is not None:
+            defaults = [*self._user(), *launch.defaults, *launch.env]
+            starter["docker"] = {**launch.docker, "variables": defaults}
+        config = {
+            "env": launch.env,
+            "defaults": {**self._user(), **launch.defaults},
+            "starter": starter,
+        }
+        return ContainerLaunchContext(
+            command=_command("starter.sh", "starter."),
+            environment={
+                LAUNCH: _encoded(json.dumps(config)),
+                SCRIPT: _encoded(resources.script),
+                **docker_runtime_environment(launch, os.environ),
+            },
+            local_resources=resources.for_group(group),
+            credentials=self.credentials.without_kind(MASTER_TOKEN),
+            acls=self.acls,
+        )
+
+    def _user(self) -> dict[str, str]:
+        # Without Kerberos a node may run everyone's containers as one user of its own.
+        return {} if self.secure else {USER_VARIABLE: self.user}
+
+
+def acls_of(spec: JobSpec) -> ApplicationAcls:
+    """The ACLs of the job's application: who besides the owner may view and modify it."""
+    return ApplicationAcls(view=spec.acl_view or "", modify=spec.acl_modify or "")
+
+
+def _encoded(text: str) -> str:
+    """``text`` in base64: nodes paste variables into a shell script without quoting them."""
+    return base64.b64encode(text.encode()).decode()
+
+
+def _command(script: str, log_prefix: str) -> str:
+    """The command that runs the script in ``YTF_SCRIPT``.
+
+    As a file of the job the script would have to be fetched by the nodes for
+    each job, while everything else that most jobs need is in the nodes' caches.
+    """
+    logs = f"1><LOG_DIR>/{log_prefix}stdout 2><LOG_DIR>/{log_prefix}stderr"
+    script = f"{CONTAINER_DIR}/{script}"
+    unpack = f"echo ${SCRIPT} | base64 -d >{script}"
+    return f"{unpack} && exec sh {script} {logs}"

@@ -1,0 +1,375 @@
+"""Splits a user's environment into layers, and makes the manifest that assembles it on a node.
+
+**Layers** follow what changes together. A big distribution is a layer, which
+is uploaded once for all environments that have it. Small distributions go into
+bundles by the hash of their name, so that another version of one of them
+changes only one bundle. The code of an editable install is a layer.
+
+**The manifest** says what ``starter/environment_builder.py`` links. A directory of a
+single layer without ELF files below it is one link. Directories with ELF files
+are real, with a link for each file: the loader takes ``$ORIGIN`` from the path
+by which a library was opened, and a ``..`` after it must lead through the
+environment and not through the layer. A directory that several layers share is
+real as well.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from ytf.packaging.editable_installs import find_editable_installs
+from ytf.packaging.installation import Installation
+from ytf.packaging.interpreter_layer import Interpreter
+from ytf.packaging.layers import (
+    Bytecode,
+    Layer,
+    LayerContent,
+    LayerEntry,
+    LayerKind,
+    compiled_path,
+    file_entry,
+    layer_content,
+    target_inside,
+    walk,
+)
+
+BIG = 8 << 20
+"""A distribution of at least this size, in bytes, is a layer."""
+
+_BUNDLE_SIZE = 8 << 20
+_MOST_BUNDLES = 16
+# At the top of a virtual environment: made by venv, valid only in this directory.
+_VENV_OWN = {"pyvenv.cfg", ".lock", ".gitignore", "CACHEDIR.TAG", "lib64", "conda-meta"}
+
+_PYTHON_SCRIPT = re.compile(rb"#!\s*(?P<python>/[^\n]*?/python[0-9.]*)(?P<rest>[ \t][^\n]*)?\n")
+# Installers write this if the path is too long for the kernel, or is to be relative.
+_SHELL_SCRIPT = re.compile(rb"#!/bin/sh\n'''exec' [^\n]*python[^\n]*\n' '''\n")
+_SCRIPT_HEAD = b"#!/bin/sh\n'''exec' \"$(dirname -- \"$0\")/python\"%s \"$0\" \"$@\"\n' '''\n"
+_LARGEST_SCRIPT = 1 << 20
+
+Tree: TypeAlias = "dict[str, int | Tree]"
+"""By name: the number of the layer to link into, or the tree of a real directory."""
+
+
+class FileGroup(msgspec.Struct, frozen=True):
+    """Files that stay in one layer: a distribution, or files that no distribution owns."""
+
+    name: str
+    entries: tuple[LayerEntry, ...]
+
+    @property
+    def size(self) -> int:
+        """The size of all files in bytes."""
+        return sum(entry.size for entry in self.entries)
+
+
+def split_environment(found: Installation) -> list[LayerContent]:
+    """Split an environment without its interpreter into layers; each file is in exactly one.
+
+    Only directories and RECORD files are read.
+    """
+    groups, code = file_groups(found)
+    return [*layers_of_groups(groups, found.bytecode), *code]
+
+
+def file_groups(found: Installation) -> tuple[list[FileGroup], list[LayerContent]]:
+    """Return the distributions of an environment, and the code of its editable installs."""
+    files: dict[str, LayerEntry] = {}
+    owners: dict[str, str] = {}
+    code: list[LayerContent] = []
+    for entry in _outside_packages(found):
+        files.setdefault(entry.path, entry)
+    for folder in found.site_folders:
+        editable = find_editable_installs(folder, found.packages)
+        for entry in walk(folder, found.packages):
+            files.setdefault(entry.path, entry)
+        for path, replacement in editable.replaced.items():
+            files.pop(path, None)
+            if replacement is not None:
+                files[path] = replacement
+        for source in editable.sources:
+            fresh = [entry for entry in source.entries if entry.path not in files]
+            files.update((entry.path, entry) for entry in fresh)
+            owners.update((entry.path, f"\0{source.name}") for entry in fresh)
+        for path, owner, real in _owned_files(found, folder):
+            if path in files:
+                owners.setdefault(path, owner)
+            elif real is not None:
+                files[path] = relocatable_script(file_entry(path, real), found.scripts)
+                owners.setdefault(path, owner)
+    groups = []
+    for name, entries in sorted(_by_owner(found, files, owners).items()):
+        whole = tuple(_without_foreign_links(entries, files))
+        if name.startswith("\0"):
+            code.append(layer_content(LayerKind.CODE, name[1:], whole, found.bytecode))
+        else:
+            groups.append(FileGroup(name, whole))
+    return groups, code
+
+
+def layers_of_groups(groups: Iterable[FileGroup], bytecode: Bytecode | None) -> list[LayerContent]:
+    """Make layers of groups: one of each big group, and bundles of the small ones."""
+    layers: list[LayerContent] = []
+    small: list[FileGroup] = []
+    for group in groups:
+        if group.size >= BIG:
+            layers.append(
+                layer_content(LayerKind.DISTRIBUTION, group.name, group.entries, bytecode)
+            )
+        else:
+            small.append(group)
+    buckets: dict[int, list[LayerEntry]] = defaultdict(list)
+    count = _bundle_count(sum(group.size for group in small))
+    for group in small:
+        buckets[_bucket(group.name) % count].extend(group.entries)
+    for number, entries in sorted(buckets.items()):
+        layers.append(
+            layer_content(LayerKind.BUNDLE, f"bundle-{number}-of-{count}", entries, bytecode)
+        )
+    return layers
+
+
+def _bundle_count(size: int) -> int:
+    """Return a power of two: with more files, each bundle is halved instead of all reshuffled."""
+    count = 1
+    while count < _MOST_BUNDLES and size > count * _BUNDLE_SIZE:
+        count *= 2
+    return count
+
+
+def _bucket(name: str) -> int:
+    # Without the version: a new version must stay in the same bundle.
+    plain = name.partition("-")[0].lower()
+    return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:4], "big")
+
+
+def _by_owner(
+    found: Installation, files: dict[str, LayerEntry], owners: dict[str, str]
+) -> dict[str, list[LayerEntry]]:
+    """Group files by owner; files without one, by the first part of their path in the packages."""
+    by_owner: dict[str, list[LayerEntry]] = defaultdict(list)
+    inside = found.packages + "/"
+    for path, entry in files.items():
+        owner = owners.get(path)
+        if owner is None:
+            owner = "loose." + path.removeprefix(inside).split("/", 1)[0]
+        by_owner[owner].append(entry)
+    return by_owner
+
+
+def _without_foreign_links(
+    entries: list[LayerEntry], files: dict[str, LayerEntry]
+) -> Iterator[LayerEntry]:
+    """Yield the entries, with links into other layers replaced by the files they lead to."""
+    mine = {entry.path for entry in entries}
+    for entry in entries:
+        if not entry.target:
+            yield entry
+            continue
+        led_to = target_inside(entry.path, entry.target)
+        if led_to in mine or any(path.startswith(f"{led_to}/") for path in mine):
+            yield entry
+        elif os.path.isdir(entry.source):
+            yield from walk(entry.source, entry.path)
+        else:
+            yield file_entry(entry.path, entry.source)
+
+
+def _outside_packages(found: Installation) -> Iterator[LayerEntry]:
+    """Yield what a virtual environment has outside its packages: programs and data.
+
+    For any other Python that would be the whole machine. There only the files
+    in RECORDs are taken.
+    """
+    if not found.is_virtual:
+        return
+    folders = {os.path.realpath(folder) for folder in found.site_folders}
+
+    def skip(item: os.DirEntry[str]) -> bool:
+        folder = os.path.dirname(item.path)
+        if folder == found.prefix:
+            return item.name in _VENV_OWN
+        if folder == found.scripts:
+            return item.name.lower().startswith(("python", "activate", "deactivate"))
+        return item.is_dir() and os.path.realpath(item.path) in folders
+
+    for entry in walk(found.prefix, "", skip):
+        yield relocatable_script(entry, found.scripts) if entry.path.startswith("bin/") else entry
+
+
+def distribution_files(found: Installation, folder: str, name: str) -> Iterator[LayerEntry]:
+    """Yield the modules and data of one distribution from its RECORD, without its programs."""
+    for listed in _record_paths(folder, name):
+        place = os.path.join(folder, listed)
+        is_module = not listed.startswith(("..", "/")) and "__pycache__/" not in listed
+        if is_module and os.path.isfile(place):
+            yield file_entry(f"{found.packages}/{listed}", place)
+
+
+def _owned_files(found: Installation, folder: str) -> Iterator[tuple[str, str, str | None]]:
+    """Yield path in the environment, owner and source of each file that a distribution owns.
+
+    The source is given only for a file outside the packages of a Python that
+    is no virtual environment. A file with two owners belongs to the first.
+    """
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".dist-info"):
+            continue
+        owner = name.removesuffix(".dist-info")
+        for listed in _record_paths(folder, name):
+            if not listed.startswith(("..", "/")):
+                yield f"{found.packages}/{listed}", owner, None
+                continue
+            place = os.path.normpath(os.path.join(folder, listed))
+            if place.startswith(found.prefix + os.sep):
+                path = os.path.relpath(place, found.prefix)
+                is_ours = not found.is_virtual and "__pycache__" not in path
+                yield path, owner, place if is_ours and os.path.isfile(place) else None
+
+
+def _record_paths(folder: str, name: str) -> list[str]:
+    """Return the paths in a RECORD; [] if there is none, as in packages of an operating system."""
+    try:
+        with open(os.path.join(folder, name, "RECORD"), newline="", encoding="utf-8") as file:
+            return [row[0] for row in csv.reader(file) if row]
+    except FileNotFoundError:
+        return []
+
+
+def relocatable_script(entry: LayerEntry, scripts: str) -> LayerEntry:
+    """Return a script that starts the ``python`` in its own directory, not that in ``scripts``.
+
+    Its new first lines are a command for the shell and a string for Python.
+    Files that are not scripts for that Python are returned as they are.
+    """
+    if entry.target or not entry.executable or entry.size > _LARGEST_SCRIPT:
+        return entry
+    with open(entry.source, "rb") as file:
+        if file.read(2) != b"#!":
+            return entry
+        text = b"#!" + file.read()
+    found = _PYTHON_SCRIPT.match(text)
+    if found is not None and _is_same(os.path.dirname(os.fsdecode(found["python"])), scripts):
+        changed = _SCRIPT_HEAD % (found["rest"] or b"").rstrip() + text[found.end() :]
+    elif (shell := _SHELL_SCRIPT.match(text)) is not None:
+        changed = _SCRIPT_HEAD % b"" + text[shell.end() :]
+    else:
+        return entry
+    return LayerEntry(
+        path=entry.path,
+        data=changed,
+        executable=True,
+        size=len(changed),
+        stamp=entry.stamp,
+    )
+
+
+def _is_same(folder: str, scripts: str) -> bool:
+    return os.path.realpath(folder) == os.path.realpath(scripts)
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """How ``starter/environment_builder.py`` builds an environment. Layers are digests."""
+
+    version: int = 1
+    layers: tuple[str, ...]
+    interpreter: str
+    """The digest of the interpreter's layer, which is not in ``layers``."""
+    executable: str
+    """The path of the interpreter in its layer."""
+    library_path: bool
+    python: str
+    tree: dict[str, object]
+
+    def encode(self) -> bytes:
+        """Return the manifest file; the same environment gives the same bytes."""
+        return msgspec.json.encode(self, order="sorted")
+
+
+def make_manifest(
+    interpreter: Interpreter,
+    interpreter_layer: Layer,
+    contents: Sequence[LayerContent],
+    layers: Sequence[Layer],
+) -> Manifest:
+    """Make the manifest for the layers of these contents."""
+    return Manifest(
+        layers=tuple(layer.digest for layer in layers),
+        interpreter=interpreter_layer.digest,
+        executable=interpreter.executable,
+        library_path=interpreter.library_path,
+        python=interpreter.version,
+        tree=dict(
+            _linked_tree(_merged_tree(contents), _real_directories(layers, interpreter.version))
+        ),
+    )
+
+
+def _merged_tree(contents: Sequence[LayerContent]) -> Tree:
+    """Return the tree of all files of all layers; the first layer that has a path wins."""
+    tree: Tree = {}
+    folders: dict[str, Tree] = {"": tree}
+
+    def folder(path: str) -> Tree:
+        known = folders.get(path)
+        if known is None:
+            parent, _, name = path.rpartition("/")
+            known = folders[path] = {}
+            folder(parent)[name] = known
+        return known
+
+    for number, content in enumerate(contents):
+        code = content.bytecode
+        for entry in content.entries:
+            parent, _, name = entry.path.rpartition("/")
+            folder(parent).setdefault(name, number)
+            compiled = compiled_path(entry.path, code.tag) if code and entry.source else None
+            if compiled is not None:
+                parent, _, name = compiled.rpartition("/")
+                folder(parent).setdefault(name, number)
+    return tree
+
+
+def _real_directories(layers: Sequence[Layer], version: str) -> set[str]:
+    """Return the directories that must not be links: those with ELF files, and all above them.
+
+    The directories of programs and packages are real as well: files may be added there.
+    """
+    real = {""}
+    for path in ("bin", f"lib/python{version}/site-packages", *_native_directories(layers)):
+        while path not in real:
+            real.add(path)
+            path = path.rpartition("/")[0]
+    return real
+
+
+def _native_directories(layers: Sequence[Layer]) -> Iterator[str]:
+    for layer in layers:
+        yield from layer.native
+
+
+def _linked_tree(tree: Tree, real: set[str], path: str = "") -> Tree:
+    """Return the tree with one number for each directory that can be a single link."""
+    linked: Tree = {}
+    for name, below in tree.items():
+        here = f"{path}/{name}" if path else name
+        if isinstance(below, int):
+            linked[name] = below
+            continue
+        inner = _linked_tree(below, real, here)
+        numbers = set(map(_number, inner.values()))
+        only = numbers.pop() if len(numbers) == 1 else None
+        linked[name] = inner if only is None or here in real else only
+    return linked
+
+
+def _number(below: int | Tree) -> int | None:
+    return below if isinstance(below, int) else None

@@ -1,0 +1,117 @@
+"""Builds the program's Python environment on a node, with links into unpacked layers.
+
+Imported only when there is something to build. The submitter has decided what
+is linked (``ytf.packaging.environment_layers``); this module does not read the
+layers, so that it takes a fraction of a second whatever the environment's size.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Mapping
+
+_VERSION = 1
+
+
+class AssemblyError(Exception):
+    """The environment cannot be built; the message says why."""
+
+
+def assemble(manifest: str, layers: Mapping[str, str], target: str) -> Dict[str, str]:
+    """Build the environment at ``target``; returns the variables with which programs find it.
+
+    ``manifest`` is the file that the submitter made, ``layers`` says where each
+    layer is unpacked. The target appears whole or not at all, so several
+    starters may build it at once; one that exists is used as it is. The result
+    is for ``program_env.activate``.
+    """
+    plan = _read(manifest)
+    places = [_place(layers, digest) for digest in plan["layers"]]
+    interpreter = os.path.join(_place(layers, plan["interpreter"]), plan["executable"])
+    if not os.path.isdir(target):
+        _make(plan, places, interpreter, target)
+    variables = {"PATH": os.path.join(target, "bin"), "VIRTUAL_ENV": target}
+    if plan["library_path"]:
+        prefix = os.path.dirname(os.path.dirname(interpreter))
+        variables["LD_LIBRARY_PATH"] = os.path.join(prefix, "lib")
+    return variables
+
+
+def _read(manifest: str) -> Dict[str, Any]:
+    try:
+        with open(manifest, encoding="utf-8") as file:
+            plan = json.load(file)
+    except (OSError, ValueError) as exc:
+        raise AssemblyError("the environment's manifest cannot be read: %s" % exc) from exc
+    if not isinstance(plan, dict) or plan.get("version") != _VERSION:
+        raise AssemblyError("%s is not a manifest of this version of ytf" % manifest)
+    return plan
+
+
+def _place(layers: Mapping[str, str], digest: str) -> str:
+    place = layers.get(digest)
+    if place is None:
+        raise AssemblyError("layer %s is part of the environment but was not given" % digest)
+    # Without the node's own link to its cache, which is one more step for each file.
+    real = os.path.realpath(place)
+    if not os.path.isdir(real):
+        raise AssemblyError("layer %s is not unpacked at %s" % (digest, place))
+    return real
+
+
+def _make(plan: Dict[str, Any], places: List[str], interpreter: str, target: str) -> None:
+    making = "%s.%s.making" % (target, os.urandom(8).hex())
+    try:
+        os.mkdir(making)
+        _link(plan["tree"], places, making, "")
+        _python(plan["python"], interpreter, making)
+    except OSError as exc:
+        _remove(making)
+        raise AssemblyError("the environment cannot be made at %s: %s" % (target, exc)) from exc
+    try:
+        os.rename(making, target)
+    except OSError as exc:
+        _remove(making)
+        if exc.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise AssemblyError("the environment cannot be put at %s: %s" % (target, exc)) from exc
+
+
+def _link(tree: Dict[str, Any], places: List[str], folder: str, path: str) -> None:
+    for name, below in tree.items():
+        here = os.path.join(folder, name)
+        there = os.path.join(path, name)
+        if isinstance(below, dict):
+            os.mkdir(here)
+            _link(below, places, here, there)
+        else:
+            os.symlink(os.path.join(places[below], there), here)
+
+
+def _python(version: str, interpreter: str, folder: str) -> None:
+    """Link the interpreter by its usual names, and write the file that makes this a venv."""
+    programs = os.path.join(folder, "bin")
+    os.makedirs(programs, exist_ok=True)
+    for name in ("python", "python3", "python" + version):
+        os.symlink(interpreter, os.path.join(programs, name))
+    with open(os.path.join(folder, "pyvenv.cfg"), "w", encoding="utf-8") as file:
+        file.write("home = %s\n" % os.path.dirname(interpreter))
+        file.write("include-system-site-packages = false\nversion = %s\n" % version)
+
+
+def _remove(folder: str) -> None:
+    for parent, folders, files in os.walk(folder, topdown=False):
+        for name in files:
+            os.unlink(os.path.join(parent, name))
+        for name in folders:
+            place = os.path.join(parent, name)
+            if os.path.islink(place):
+                os.unlink(place)
+            else:
+                os.rmdir(place)
+    if os.path.isdir(folder):
+        os.rmdir(folder)

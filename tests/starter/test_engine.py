@@ -1,0 +1,174 @@
+"""Finding an engine, and what users are told of one that does not serve them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ytf.starter.engine import (
+    DOCKER,
+    PODMAN,
+    Engine,
+    EngineError,
+    call_client,
+    client_environment,
+    find_engine,
+)
+from ytf.starter.orphans import STARTED_BY, own_mark
+
+
+class Node:
+    """A directory of clients that answer as a test wants; the PATH of a node."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {b"PATH": os.fsencode(folder) + b":/bin:/usr/bin"}
+
+    def add(self, name: str, script: str) -> str:
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return str(path)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+HAS_DOCKER = """case "$1" in
+--version) echo "Docker version 28.2.2, build e6534b4";;
+info) echo "cgroupfs [name=seccomp,profile=builtin]";;
+*) exit 1;;
+esac"""
+NO_DAEMON = """case "$1" in
+--version) echo "Docker version 28.2.2, build e6534b4";;
+*) echo "Cannot connect to the Docker daemon at unix:///var/run/docker.sock." >&2; exit 1;;
+esac"""
+FORBIDDEN = """case "$1" in
+--version) echo "Docker version 28.2.2, build e6534b4";;
+*) echo "permission denied while trying to connect to the Docker daemon socket" >&2; exit 1;;
+esac"""
+IS_PODMAN = 'echo "podman version 4.3.1"'
+
+
+def test_docker_comes_first(node: Node) -> None:
+    path = node.add("docker", HAS_DOCKER)
+    node.add("podman", IS_PODMAN)
+    found = find_engine(None, node.env)
+    assert (found.client, found.kind, found.cgroupfs) == (path, DOCKER, True)
+    assert not found.rootless
+    assert not found.remapped
+
+
+def test_podman_where_docker_does_not_answer(node: Node) -> None:
+    node.add("docker", NO_DAEMON)
+    path = node.add("podman", IS_PODMAN)
+    found = find_engine(None, node.env)
+    assert (found.client, found.kind) == (path, PODMAN)
+
+
+def test_podman_under_the_name_of_docker(node: Node) -> None:
+    node.add("docker", IS_PODMAN)
+    assert find_engine("docker", node.env).kind == PODMAN
+
+
+def test_the_kinds_of_docker(node: Node) -> None:
+    node.add("docker", HAS_DOCKER.replace("name=seccomp", "name=rootless"))
+    assert find_engine(None, node.env).rootless
+    node.add("docker", HAS_DOCKER.replace("name=seccomp", "name=userns"))
+    assert find_engine(None, node.env).remapped
+
+
+def test_an_engine_that_was_asked_for_is_not_replaced(node: Node) -> None:
+    node.add("docker", NO_DAEMON)
+    node.add("podman", IS_PODMAN)
+    with pytest.raises(EngineError, match="docker does not answer on this node: its daemon"):
+        find_engine("docker", node.env)
+
+
+def test_no_permission(node: Node) -> None:
+    node.add("docker", FORBIDDEN)
+    with pytest.raises(EngineError, match=r"user \d+ may not use docker.*group docker"):
+        find_engine("docker", node.env)
+
+
+def test_no_engine(node: Node) -> None:
+    with pytest.raises(EngineError, match=r"there is no dokker; ask the administrator"):
+        find_engine("dokker", node.env)
+    with pytest.raises(EngineError, match=r"there is no relative/path"):
+        find_engine("relative/path", node.env)
+
+
+def test_a_program_that_is_no_engine(node: Node) -> None:
+    path = node.add("mine", "echo oh no >&2; exit 3")
+    with pytest.raises(EngineError, match="does not work: oh no"):
+        find_engine(path, node.env)
+
+
+def test_a_client_that_hangs_is_killed(node: Node) -> None:
+    path = node.add("slow", "echo before; exec sleep 1000")
+    answer = call_client([path], node.env, 0.2)
+    assert answer.code == -1
+    assert answer.output.startswith("before\n")
+    assert "did not answer within" in answer.said
+
+
+def test_a_pull_tells_its_progress(node: Node) -> None:
+    path = node.add("docker", '[ "$1" = image ] && exit 1; printf "a\\rb\\n\\nc"; exit 0')
+    told: list[str] = []
+    Engine(path, DOCKER, node.env).ensure_image("tf:1", told.append)
+    assert told[0] == "pulling the image tf:1 with docker"
+    assert told[1:3] == ["a", "b"]
+    assert told[-1] == "the image tf:1 is on this node now"
+
+
+def test_an_image_that_is_there_is_not_pulled(node: Node) -> None:
+    path = node.add("docker", '[ "$1" = image ]')
+    told: list[str] = []
+    Engine(path, DOCKER, node.env).ensure_image("tf:1", told.append)
+    assert told == []
+
+
+def test_a_container_that_is_gone_already_is_removed(node: Node) -> None:
+    path = node.add("docker", 'echo "Error: No such container: x" >&2; exit 1')
+    assert Engine(path, DOCKER, node.env).remove("x") == ""
+    path = node.add("docker", 'echo "device is busy" >&2; exit 1')
+    assert Engine(path, DOCKER, node.env).remove("x") == "device is busy"
+
+
+def test_only_containers_of_dead_starters_are_removed(node: Node, tmp_path: Path) -> None:
+    namespace = own_mark().split(".")[0]
+    marks = {"living": own_mark(), "dead": f"{namespace}.{2**30}.1", "stranger": "1.2.3"}
+    lines = "\n".join(f"echo {name} {mark}" for name, mark in marks.items())
+    script = f"""case "$1" in
+ps) echo {" ".join(marks)};;
+inspect) {lines};;
+*) echo "$@" >>{tmp_path}/calls;;
+esac"""
+    Engine(node.add("docker", script), DOCKER, node.env).remove_orphans()
+    assert (tmp_path / "calls").read_text() == "kill dead\nrm -f dead\n"
+
+
+def test_the_clients_variables() -> None:
+    container = {
+        b"PATH": b"/task",
+        b"DOCKER_HOST": b"unix:///node",
+        b"YTF_STARTER": b"{}",
+        b"DTF_TASK_INDEX": b"0",
+        b"SEED": b"7",
+    }
+    made = client_environment(
+        container,
+        ["PATH", "SEED", "DTF_TASK_INDEX"],
+        {"PATH": "/node"},
+        {"CONTAINERS_CONF": "/etc/x"},
+    )
+    assert made == {
+        b"PATH": b"/node",
+        b"DOCKER_HOST": b"unix:///node",
+        b"CONTAINERS_CONF": b"/etc/x",
+        STARTED_BY.encode(): own_mark().encode(),
+    }

@@ -1,0 +1,87 @@
+"""Tasks in a docker image on a real YARN, with a real engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests import engine as engines
+from tests.engine import Engine
+from tests.yarn.driver import HERE, HOLD, Yarn
+from ytf.starter.engine import LABEL
+from ytf.testing.waiting import eventually
+
+SHOW = 'cat "$DTF_TASK_SCRIPT"; echo "$TEXT"; echo "in $container as $(id -u)"; '
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with engines.started() as engine:
+        yield engine
+
+
+def submit(yarn: Yarn, engine: Engine, **fields: object) -> str:
+    """Submit a job in an image; its id."""
+    spec = {
+        "framework": "none",
+        "docker_image": engines.IMAGE,
+        "docker": {"engine": "podman", "engine_env": engine.settings},
+        **fields,
+    }
+    (yarn.work / "job.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
+    return yarn.run("ytf", "submit", "--backend", "yarn", "job.yaml").stdout.strip()
+
+
+def starter_of(engine: Engine, container: str) -> int:
+    """The process of the starter that runs a container of the engine."""
+    wanted = f'{{{{index .Config.Labels "{LABEL}"}}}}'
+    return int(engine.run("inspect", "--format", wanted, container).split(".")[1])
+
+
+def test_a_job_in_an_image_whose_starter_is_killed(yarn: Yarn, engine: Engine) -> None:
+    gate = yarn.work / "gate"
+    (yarn.work / "train.sh").write_text("# shipped\n")
+    job = submit(
+        yarn,
+        engine,
+        groups={
+            "worker": {"count": 1, "resources": {"memory": 256}, "on_failure": "restart-task"},
+            # On the node itself.
+            "ps": {"count": 1, "resources": {"memory": 128}, "docker_image": ""},
+        },
+        command=SHOW + HERE + HOLD,
+        script="train.sh",
+        output=str(gate),
+        task_env={"GATE": str(gate), "TEXT": "two\nlines: $HOME 'ü'"},
+    )
+    yarn.wait_running(["worker:0", "ps:0"])
+    (container,) = engine.containers()
+    # Between the two is an epoch, if the ResourceManager has been restarted.
+    assert container.startswith("ytf-container_")
+    assert f"_{job.removeprefix('application_')}_01_" in container
+
+    os.kill(starter_of(engine, container), signal.SIGKILL)
+    yarn.wait_running(["worker:0"], attempt=2)
+    eventually(lambda: container not in engine.containers(), describe="the first is removed")
+    yarn.open_gate()
+    yarn.wait(job, "SUCCEEDED")
+    yarn.nothing_is_left(job)
+    engine.wait_empty()
+
+    lines = yarn.run("ytf", "logs", job, "worker:0").stdout.splitlines()
+    for line in ("# shipped", "two", "lines: $HOME 'ü'", f"in podman as {os.getuid()}"):
+        assert f"worker:0 | {line}" in lines
+    assert (gate / "worker:0.2").stat().st_uid == os.getuid()
+    assert f"ps:0 | in  as {os.getuid()}" in yarn.run("ytf", "logs", job, "ps:0").stdout
+
+
+def test_an_image_that_the_nodes_do_not_have(yarn: Yarn, engine: Engine) -> None:
+    groups = {"worker": {"count": 1, "resources": {"memory": 128}}}
+    job = submit(yarn, engine, groups=groups, command="true", docker_image="localhost/nope:7")
+    status = yarn.wait(job, "FAILED")
+    assert "the image localhost/nope:7 is not on this node" in status["diagnostics"]
+    assert "exited with code 6" in status["diagnostics"]
