@@ -27,7 +27,9 @@ from ytf.packaging.layers import (
     never_cancelled,
 )
 
-_FILE_NAME = re.compile(r"(?P<digest>[0-9a-f]{64})-(?P<size>\d+)-(?P<sha256>[0-9a-f]{64})\.tar\.gz")
+_FILE_NAME = re.compile(
+    r"(?P<digest>[0-9a-f]{64})-(?P<size>\d+)-(?P<sha256>[0-9a-f]{64})" + re.escape(SUFFIX)
+)
 _RETENTION_S = 14 * 86400.0
 
 

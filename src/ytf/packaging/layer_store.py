@@ -46,7 +46,7 @@ REMOVAL_MARK = ".going"
 DAMAGE_MARK = ".bad"
 
 _DIGEST_LENGTH = 32
-_FILE_NAME = re.compile(r"([0-9a-f]{32})-(\d+)-(\d+)-([0-9a-f]{16})\.tar\.gz")
+_FILE_NAME = re.compile(r"([0-9a-f]{32})-(\d+)-(\d+)-([0-9a-f]{16})" + re.escape(SUFFIX))
 _PARALLEL_UPLOADS = 4
 _TRIES = 5
 _OTHERS_WRITE, _OTHERS_READ, _OTHERS_PASS, _STICKY = 0o022, 0o004, 0o001, 0o1000
