@@ -9,6 +9,7 @@ from __future__ import annotations
 # Not from typing: every starter imports this package, and typing costs it 2 MB.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ytf.backends.api import LogLine
     from ytf.client.job import Job, Outcome, job, jobs, submit
     from ytf.errors import (
         InternalError,
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     )
     from ytf.specs.job import (
         Backoff,
+        DockerRuntime,
+        DockerSpec,
         Framework,
         JobSpec,
         MasterSpec,
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Backoff",
     "ClusterSpec",
+    "DockerRuntime",
+    "DockerSpec",
     "FinalStatus",
     "Framework",
     "GpuUsage",
@@ -58,6 +63,7 @@ __all__ = [
     "JobState",
     "JobStatus",
     "JobSummary",
+    "LogLine",
     "MasterSpec",
     "NotFoundError",
     "OnFailure",
@@ -81,10 +87,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ytf.backends.api": ("LogLine",),
     "ytf.specs.usage": ("GpuUsage", "TaskUsage"),
     "ytf.client.job": ("Job", "Outcome", "job", "jobs", "submit"),
     "ytf.specs.job": (
         "Backoff",
+        "DockerRuntime",
+        "DockerSpec",
         "Framework",
         "JobSpec",
         "MasterSpec",

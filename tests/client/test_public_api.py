@@ -6,10 +6,13 @@ import sys
 import pytest
 
 import ytf
+from ytf.specs.job import SPECS
 
 PUBLIC = [
     "Backoff",
     "ClusterSpec",
+    "DockerRuntime",
+    "DockerSpec",
     "FinalStatus",
     "Framework",
     "GpuUsage",
@@ -21,6 +24,7 @@ PUBLIC = [
     "JobState",
     "JobStatus",
     "JobSummary",
+    "LogLine",
     "MasterSpec",
     "NotFoundError",
     "OnFailure",
@@ -52,6 +56,10 @@ def test_the_public_names_are_these_and_no_others() -> None:
 @pytest.mark.parametrize("name", PUBLIC)
 def test_each_can_be_had(name: str) -> None:
     assert getattr(ytf, name).__name__ == name
+
+
+def test_every_part_of_a_job_spec_can_be_had() -> None:
+    assert {spec.__name__ for spec in SPECS} <= set(PUBLIC)
 
 
 def test_others_cannot() -> None:

@@ -128,11 +128,12 @@ def _options_table(actions: list[argparse.Action]) -> Table:
 
 
 def _job_file_topic() -> Topic:
+    classes = ", ".join(f"`ytf.{spec.__name__}`" for spec in SPECS if spec is not JobSpec)
     intro = (
         "`ytf submit FILE` submits the job of a YAML or JSON file. Relative paths in it are "
         "relative to the directory of the file. `ytf schema` prints a JSON schema for editors. "
         "In Python the same words are the fields of `ytf.JobSpec` and of the classes below it: "
-        "`ytf.TaskGroupSpec`, `ytf.Resources`, `ytf.Backoff`, `ytf.Timeouts`, `ytf.MasterSpec`. "
+        f"{classes}. "
         "A time is a number of seconds or text with units: `90`, `90s`, `5m`, `1h30m`, `2d`."
     )
     keys = [
