@@ -78,7 +78,9 @@ class Framework(Enum):
     tell nothing.
     """
     TENSORFLOW = "tensorflow"
-    """``TF_CONFIG`` is set, and the port is held until the program takes it."""
+    """``TF_CONFIG`` is set. The port stays reserved with SO_REUSEPORT for all attempts in the
+    container.
+    """
     PYTORCH = "pytorch"
     """``MASTER_ADDR``, ``RANK``, ``WORLD_SIZE`` and the others of ``init_process_group`` are set.
     """
@@ -356,12 +358,14 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     master: MasterSpec = MasterSpec()
     """What the master itself gets."""
     max_node_failures: int = 3
-    """A node on which so many containers failed gets no more of this job."""
+    """A node on which this many attempts failed (lost nodes and preemption not counted) gets no
+    more containers of this job.
+    """
     log_limit_mb: int = 512
     """How much of each task's stdout and of its stderr is kept, in MB."""
     task_ports: str | None = None
     """The ports for the programs' servers, as ``FIRST-LAST``: ``30000-30999``. Default: any free
-    one. Each task takes one on its node, and keeps it for all its attempts.
+    one. Each task takes one on its node.
     """
     control_ports: str | None = None
     """The ports on which ytf's own processes listen: one for each task on its node, and one for

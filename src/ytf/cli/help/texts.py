@@ -75,7 +75,7 @@ CLIENT_VARIABLES: dict[str, str] = {
     "YTF_LOCAL_MEMORY_MB": "The memory that the local backend gives to all tasks of a job "
     "together. Default: no limit.",
     "YTF_HADOOP_CACHE": "Where `ytf cluster` keeps the jars of Hadoop. Default: $YTF_HOME/hadoop.",
-    "NO_COLOR": "If set, `ytf logs` prints no colours.",
+    "NO_COLOR": "If set, no command prints colours.",
 }
 """The variables that the commands read, besides those of settings."""
 
