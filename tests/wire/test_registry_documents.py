@@ -1,4 +1,4 @@
-"""The documents in ZooKeeper: what the seed says is in them, and whom they are believed."""
+"""The documents in ZooKeeper: docs/protocols.md §7 says what is in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real TensorFlow trains on a real YARN: seed 003's examples, word for word but for the paths."""
+"""Real TensorFlow trains on a real YARN: the first examples, word for word but for paths."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The ZooKeeper registry: tasks register in ZooKeeper, and the cluster spec is published there.
 
-The nodes of a job (seed 003; ``specs/registry.py`` makes the paths)::
+The nodes of a job (docs/protocols.md §7; ``specs/registry.py`` makes the paths)::
 
     {root}/users/{user}/{name}/{job id}                          the cluster spec, persistent
     {root}/users/{user}/{name}/{job id}/components/{container}   one task's port, ephemeral

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ytf.starter.gpus import TakenGpus
 
 MOUNTED = (b"HADOOP_HOME", b"HADOOP_CONF_DIR", b"JAVA_HOME")
-"""Variables of the node whose directories the program gets, read-only (seed 003)."""
+"""Variables of the node whose directories the program gets, read-only."""
 PASSED = (
     b"HADOOP_USER_NAME", b"HADOOP_TOKEN_FILE_LOCATION", b"CONTAINER_ID", b"NM_HOST", b"NM_PORT",
     b"NM_HTTP_PORT", b"LOCAL_DIRS", b"LOG_DIRS", b"APPLICATION_WEB_PROXY_BASE", b"USER", b"LOGNAME",

@@ -24,8 +24,8 @@ _MOUNTABLE = re.compile(r"/[\w./+@=-]*", re.ASCII)
 def docker_runtime_environment(launch: StarterLaunch, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables for a launch that names an image; none for others.
 
-    The mounts are those of seed 003: Hadoop and Java as this master's node has
-    them (``environ``), read-only, and input and output that are paths of the nodes.
+    The mounts are those of ``starter/engine_container``: Hadoop and Java as this master's
+    node has them (``environ``), read-only, and input and output that are paths of nodes.
     A path that YARN's list of mounts cannot express is left out. A cluster runs
     only containers whose mounts it allows (``docker.allowed.ro-mounts`` and
     ``rw-mounts`` in container-executor.cfg).
