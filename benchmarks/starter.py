@@ -68,7 +68,7 @@ async def measure(repeat: int, directory: Path) -> list[Row]:
             "host": "127.0.0.1",
             "log_dir": str(directory / "logs"),
             "port": "hold",
-            "rendezvous": True,
+            "wait_for_peers": True,
             "framework": "tensorflow",
             "registry": "rest",
             "grace_s": 1,

@@ -59,7 +59,7 @@ def test_the_starter_knows_who_it_is_and_how_to_treat_its_port() -> None:
 
 def test_tensorboard_does_not_wait_for_the_others() -> None:
     spec = JobSpec(groups={"tensorboard": TaskGroupSpec(count=1, command="tb")}, command="x")
-    assert launch(spec, "tensorboard:0")[1]["rendezvous"] is False
+    assert launch(spec, "tensorboard:0")[1]["wait_for_peers"] is False
 
 
 def test_with_servers_every_task_runs_the_stock_server() -> None:
@@ -123,8 +123,8 @@ def test_the_task_with_rank_0_serves_the_rendezvous_and_one_that_is_alone_its_ow
     assert ports == {
         "worker:0": "release",
         "worker:1": "release",
-        "evaluator:0": "rendezvous",
-        "chief:0": "rendezvous",
+        "evaluator:0": "serve_horovod",
+        "chief:0": "serve_horovod",
         "loader:0": "release",
     }
 

@@ -15,7 +15,7 @@ from ytf.frameworks import tensorflow
 from ytf.frameworks.api import (
     HOLD,
     RELEASE,
-    RENDEZVOUS,
+    SERVE_HOROVOD,
     TaskContext,
     UnknownFrameworkError,
     by_name,
@@ -33,7 +33,7 @@ def test_every_framework_that_a_job_may_name_has_a_file_and_no_other_has() -> No
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_framework_has_a_profile(framework: Framework) -> None:
     found = by_name(framework.value)
-    assert found.port_policy in (HOLD, RELEASE, RENDEZVOUS)
+    assert found.port_policy in (HOLD, RELEASE, SERVE_HOROVOD)
     assert all(value for value in found.defaults(1).values())
 
 

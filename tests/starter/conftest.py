@@ -56,7 +56,7 @@ class RunningStarter:
             "host": "127.0.0.1",
             "log_dir": str(self.log_dir),
             "port": "hold",
-            "rendezvous": True,
+            "wait_for_peers": True,
             "framework": "tensorflow",
             "registry": "rest",
             "grace_s": 5.0,

@@ -11,7 +11,7 @@ from ytf.starter.config import ConfigError, StarterConfig
 def test_what_is_left_out_has_a_default() -> None:
     config = make_config()
     assert config.task == "worker:0"
-    assert config.rendezvous is True
+    assert config.wait_for_peers is True
     assert (config.grace_s, config.orphan_s, config.heartbeat_s) == (10.0, 1800.0, 30.0)
     assert config.log_limit_mb == 512
     assert config.parent is None
@@ -23,13 +23,16 @@ def test_what_is_left_out_has_a_default() -> None:
     ("settings", "message"),
     [
         ({"job": ...}, "YTF_STARTER lacks 'job'"),
-        ({"port": "maybe"}, "'port' must be one of hold, release, rendezvous, none, not 'maybe'"),
+        (
+            {"port": "maybe"},
+            "'port' must be one of hold, release, serve_horovod, none, not 'maybe'",
+        ),
         ({"attempt": -1}, "'attempt' must be a whole number"),
         ({"attempt": True}, "'attempt' must be a whole number"),
         ({"grace_s": "10"}, "'grace_s' must be a number"),
         ({"master": "node:1"}, "'master' must be of the form http://host:port"),
         ({"master": "http://node:0"}, "'master' must be of the form http://host:port"),
-        ({"rendezvous": 1}, "'rendezvous' must be true or false"),
+        ({"wait_for_peers": 1}, "'wait_for_peers' must be true or false"),
         ({"index": "x"}, "DTF_TASK_INDEX is 'x', not a number"),
         (
             {"framework": "keras"},

@@ -63,7 +63,7 @@ def test_the_first_task_serves_the_rendezvous_before_it_registers(
     starter = start(
         f'echo "$HOROVOD_GLOO_RENDEZVOUS_ADDR:$HOROVOD_GLOO_RENDEZVOUS_PORT"; {FOREVER}',
         framework="horovod",
-        port="rendezvous",
+        port="serve_horovod",
         ranked=[["worker", 1]],
     )
     first = master.expect("register", 0)["port"]

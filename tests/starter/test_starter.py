@@ -113,8 +113,10 @@ def test_a_client_needs_only_the_generation(master: FakeMaster, start: Start) ->
     }
 
 
-def test_without_rendezvous_it_runs_once_registered(master: FakeMaster, start: Start) -> None:
-    starter = start('cat "$YTF_CLUSTER_SPEC_FILE"', group="tensorboard", rendezvous=False)
+def test_without_peers_to_wait_for_it_runs_once_registered(
+    master: FakeMaster, start: Start
+) -> None:
+    starter = start('cat "$YTF_CLUSTER_SPEC_FILE"', group="tensorboard", wait_for_peers=False)
     assert master.expect("exited", 0)["exit_code"] == 0
     assert json.loads(starter.output())["members"] == {}
 

@@ -10,7 +10,7 @@ import os
 from ytf.backends.api import StarterLaunch
 from ytf.errors import InternalError
 from ytf.frameworks import tensorflow
-from ytf.frameworks.api import RELEASE, RENDEZVOUS, by_name
+from ytf.frameworks.api import RELEASE, SERVE_HOROVOD, by_name
 from ytf.machine.commands import LaunchStarter
 from ytf.specs.ids import JobId, TaskId, group_of, index_of
 from ytf.specs.job import TENSORBOARD, DockerRuntime, JobSpec
@@ -59,7 +59,7 @@ def make_starter_launch(
     resources = spec.resources(command.task)
     ranked = spec.ranked_groups(framework)
     policy = profile.port_policy
-    if policy == RENDEZVOUS and not _serves_rendezvous(ranked, command.task):
+    if policy == SERVE_HOROVOD and not _serves_horovod(ranked, command.task):
         policy = RELEASE
     image = spec.docker_image_of(group)
     env = {
@@ -95,7 +95,7 @@ def make_starter_launch(
             "port": policy,
             "task_ports": spec.task_ports,
             "control_ports": spec.control_ports,
-            "rendezvous": group != TENSORBOARD,
+            "wait_for_peers": group != TENSORBOARD,
             "framework": framework.value,
             "processes": group_spec.processes,
             "ranked": ranked,
@@ -130,7 +130,7 @@ def _zookeeper(spec: JobSpec, job: JobId, user: str) -> dict[str, str | list[str
     return {"zookeeper_servers": list(zookeeper.servers), "zookeeper_node": path}
 
 
-def _serves_rendezvous(ranked: list[tuple[str, int]], task: TaskId) -> bool:
+def _serves_horovod(ranked: list[tuple[str, int]], task: TaskId) -> bool:
     """Whether a task's first process has rank 0: among the ranked groups, or alone."""
     groups = [name for name, _ in ranked]
     alone = group_of(task) not in groups

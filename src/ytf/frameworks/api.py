@@ -12,8 +12,8 @@ HOLD = "hold"
 """Port policy: the starter keeps the port bound; the program binds it with SO_REUSEPORT."""
 RELEASE = "release"
 """Port policy: the starter closes the port just before the program starts."""
-RENDEZVOUS = "rendezvous"
-"""Port policy: on the port of the task with rank 0, the starter serves a rendezvous for all."""
+SERVE_HOROVOD = "serve_horovod"
+"""Port policy: on the port of the task with rank 0, the starter serves Horovod's rendezvous."""
 
 NOT_PEERS = ("tensorboard", "client")
 """Groups whose addresses are not given to programs."""
@@ -97,7 +97,7 @@ class Hint:
 class FrameworkProfile:
     """How programs of one framework are run. Subclasses change what differs.
 
-    ``port_policy`` is ``HOLD``, ``RELEASE`` or ``RENDEZVOUS``. ``default_env``
+    ``port_policy`` is ``HOLD``, ``RELEASE`` or ``SERVE_HOROVOD``. ``default_env``
     are variables that every task gets. ``threads`` maps variables that limit a
     program's threads to the fewest it works with. ``hints`` are in order: the
     first that fits counts. ``several_processes``: a task may consist of more

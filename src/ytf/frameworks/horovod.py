@@ -1,13 +1,13 @@
 """Horovod with gloo: the variables that ``horovodrun`` sets, and its known failures.
 
 ``horovodrun`` starts a small HTTP server at which the processes learn of each
-other. Here the starter of the first task serves it (``starter/rendezvous_server``)
+other. Here the starter of the first task serves it (``starter/horovod_rendezvous``)
 on the port that the task registers, so nothing has to be started over ssh.
 """
 
 from __future__ import annotations
 
-from ytf.frameworks.api import RENDEZVOUS, FrameworkProfile, Hint
+from ytf.frameworks.api import SERVE_HOROVOD, FrameworkProfile, Hint
 from ytf.frameworks.ranks import ranks_of
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ _HINTS = (
 class HorovodProfile(FrameworkProfile):
     """Horovod, of which the starter runs one for each process of a task."""
 
-    port_policy = RENDEZVOUS
+    port_policy = SERVE_HOROVOD
     interface_variables = ("HOROVOD_GLOO_IFACE",)
     hints = _HINTS
 

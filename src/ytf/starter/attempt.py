@@ -185,7 +185,7 @@ def wait_for_peers(starter: Starter, attempt: TaskAttempt) -> None:
             attempt.generation, config.group, config.index, address
         )
 
-    if config.rendezvous:
+    if config.wait_for_peers:
         starter.wait_until(ready)
     if ready():
         attempt.spec = starter.desired.spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ytf.frameworks.api import HOLD, RELEASE, RENDEZVOUS, UnknownFrameworkError, by_name
+from ytf.frameworks.api import HOLD, RELEASE, SERVE_HOROVOD, UnknownFrameworkError, by_name
 from ytf.starter.registry import REGISTRIES
 from ytf.wire.address import split_url
 
@@ -45,7 +45,7 @@ class StarterConfig:
         "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_s", "hide_gpus", "host",
         "index", "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
         "master_attempt", "master_file", "orphan_s", "parent", "port", "processes", "program",
-        "ranked", "registry", "rendezvous", "secret_file", "task_ports", "zookeeper",
+        "ranked", "registry", "secret_file", "task_ports", "wait_for_peers", "zookeeper",
     )  # fmt: skip
 
     def __init__(
@@ -68,10 +68,10 @@ class StarterConfig:
         self.host = given.maybe_text("host")
         self.log_dir = given.maybe_text("log_dir")
         self.log_prefix = given.maybe_text("log_prefix")
-        self.port = given.one_of("port", (HOLD, RELEASE, RENDEZVOUS, NO_PORT))
+        self.port = given.one_of("port", (HOLD, RELEASE, SERVE_HOROVOD, NO_PORT))
         self.task_ports = given.port_range("task_ports")
         self.control_ports = given.port_range("control_ports")
-        self.rendezvous = given.flag("rendezvous", True)
+        self.wait_for_peers = given.flag("wait_for_peers", True)
         self.framework = given.framework("framework")
         self.processes = given.maybe_count("processes") or 1
         self.ranked = given.ranked("ranked")

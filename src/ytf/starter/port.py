@@ -6,8 +6,8 @@
     allows if it too sets SO_REUSEPORT and has the same user. No other user can.
 ``release``
     The port is closed just before the program starts, which binds it as it likes.
-``rendezvous``
-    Not here: the starter itself serves on it (``ytf.starter.rendezvous_server``).
+``serve_horovod``
+    Not here: the starter itself serves on it (``ytf.starter.horovod_rendezvous``).
 ``none``
     No port.
 

@@ -13,7 +13,7 @@ import signal
 import time
 from queue import Empty, SimpleQueue
 
-from ytf.frameworks.api import RENDEZVOUS
+from ytf.frameworks.api import SERVE_HOROVOD
 from ytf.log import log
 from ytf.starter import threads
 from ytf.starter.attempt import HOOKS, TaskAttempt
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from ytf.starter.config import StarterConfig
     from ytf.starter.desired_state import InboxMessage
     from ytf.starter.gpus import TakenGpus
+    from ytf.starter.horovod_rendezvous import HorovodPort
     from ytf.starter.program_logs import ProgramLogs
-    from ytf.starter.rendezvous_server import RendezvousPort
     from ytf.starter.runner import Runner, RunningProgram
 
 FLUSH_S = 2.0
@@ -89,7 +89,7 @@ class Starter:
         self.hostfile = hostfile_path(config.container)
         self.host = config.host or own_address(config.master)
         self.inbox: SimpleQueue[InboxMessage] = SimpleQueue()
-        self.port: Union[TaskPort, RendezvousPort] = self._make_port(config)
+        self.port: Union[TaskPort, HorovodPort] = self._make_port(config)
         self.attempt = TaskAttempt(config.attempt, config.generation)
         self.assembled: Optional[Dict[str, str]] = None
         self.gpus: Optional[TakenGpus] = None
@@ -122,14 +122,14 @@ class Starter:
             listener, signer, config.container, make_routes(self), self.inbox
         )
 
-    def _make_port(self, config: StarterConfig) -> Union[TaskPort, RendezvousPort]:
-        if config.port != RENDEZVOUS:
+    def _make_port(self, config: StarterConfig) -> Union[TaskPort, HorovodPort]:
+        if config.port != SERVE_HOROVOD:
             return TaskPort(config.port, config.task_ports)
         # Only one task of a Horovod job needs it.
-        from ytf.starter.rendezvous_server import RendezvousPort
+        from ytf.starter.horovod_rendezvous import HorovodPort
 
         peer = split_url(config.master)
-        return RendezvousPort(self.host, peer, config.task_ports, self.inbox)
+        return HorovodPort(self.host, peer, config.task_ports, self.inbox)
 
     def run(self) -> int:
         """Run to the end and return the exit code; no process started here is alive then.

@@ -54,7 +54,7 @@ PAUSE_S = 0.1
 """How long nothing is accepted after the system has refused to."""
 
 
-class RendezvousStore:
+class HorovodStore:
     """Values by scope and key, of limited size in all."""
 
     def __init__(self, limit: int = MAX_STORED) -> None:
@@ -105,12 +105,12 @@ class _Caller:
         self.answer = b""
 
 
-class RendezvousServer:
+class HorovodServer:
     """Serves a new, empty store on a listening socket, in the thread that calls :meth:`run`."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
-        self._store = RendezvousStore()
+        self._store = HorovodStore()
         # The oldest first.
         self._callers: Dict[socket.socket, _Caller] = {}
         self._received = 0
@@ -165,7 +165,7 @@ class RendezvousServer:
         except OSError as exc:
             if exc.errno in (errno.ECONNABORTED, errno.EINTR):
                 return
-            self._dropped.write("rendezvous: no connection was accepted: %s" % exc)
+            self._dropped.write("Horovod's rendezvous: no connection was accepted: %s" % exc)
             time.sleep(PAUSE_S)
             return
         sock.setblocking(False)
@@ -187,7 +187,7 @@ class RendezvousServer:
         except (OSError, MalformedHttpError) as exc:
             self._drop(caller, str(exc))
         except Exception as exc:
-            self._bugs.write(threads.bug_text(exc, "rendezvous"))
+            self._bugs.write(threads.bug_text(exc, "horovod"))
             self._drop(caller, "of a bug")
 
     def _read(self, caller: _Caller) -> None:
@@ -228,7 +228,7 @@ class RendezvousServer:
             self._forget(caller)
 
     def _drop(self, caller: _Caller, why: str) -> None:
-        self._dropped.write("rendezvous: a caller was dropped: %s" % why)
+        self._dropped.write("Horovod's rendezvous: a caller was dropped: %s" % why)
         self._forget(caller)
 
     def _forget(self, caller: _Caller) -> None:
@@ -238,7 +238,7 @@ class RendezvousServer:
             caller.sock.close()
 
 
-class RendezvousPort:
+class HorovodPort:
     """The port of the task with rank 0, on which this starter serves the rendezvous.
 
     In place of ``ytf.starter.port.TaskPort``: the program itself does not bind it.
@@ -258,15 +258,15 @@ class RendezvousPort:
         self._peer = peer
         self._ports = ports
         self._inbox = inbox
-        self._server: Optional[RendezvousServer] = None
+        self._server: Optional[HorovodServer] = None
 
     def take(self) -> int:
         """Begin to serve an empty store on a port that was not used before. Raises ``OSError``."""
         self.close()
         listener = listen(self._host, self._peer, self._ports, BACKLOG, setting="task_ports")
-        self._server = RendezvousServer(listener)
+        self._server = HorovodServer(listener)
         number: int = listener.getsockname()[1]
-        threads.start("rendezvous", self._server.run, self._inbox)
+        threads.start("horovod", self._server.run, self._inbox)
         return number
 
     def is_lost(self) -> bool:

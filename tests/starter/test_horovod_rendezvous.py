@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ytf.starter import rendezvous_server
-from ytf.starter.rendezvous_server import MAX_CALLERS, MAX_VALUE, RendezvousPort, RendezvousStore
+from ytf.starter import horovod_rendezvous
+from ytf.starter.horovod_rendezvous import MAX_CALLERS, MAX_VALUE, HorovodPort, HorovodStore
 from ytf.testing.waiting import eventually
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ HERE = "127.0.0.1"
 
 
 @pytest.fixture
-def port() -> Iterator[RendezvousPort]:
+def port() -> Iterator[HorovodPort]:
     """A port of a starter with rank 0; no thread of it has failed in the end."""
     inbox: SimpleQueue[InboxMessage] = SimpleQueue()
-    port = RendezvousPort(HERE, (HERE, 1), None, inbox)
+    port = HorovodPort(HERE, (HERE, 1), None, inbox)
     yield port
     port.close()
     assert inbox.empty()
@@ -50,7 +50,7 @@ def is_closed(caller: socket.socket) -> bool:
         return True
 
 
-def test_values_are_put_read_replaced_and_deleted(port: RendezvousPort) -> None:
+def test_values_are_put_read_replaced_and_deleted(port: HorovodPort) -> None:
     number = port.take()
     assert ask(number, "GET", "/global/0") == (404, b"")
     assert ask(number, "PUT", "/global/0", b"\0\xff" * 70_000) == (200, b"")
@@ -63,7 +63,7 @@ def test_values_are_put_read_replaced_and_deleted(port: RendezvousPort) -> None:
     assert ask(number, "GET", "/global/0") == (404, b"")
 
 
-def test_each_attempt_has_another_port_and_an_empty_store(port: RendezvousPort) -> None:
+def test_each_attempt_has_another_port_and_an_empty_store(port: HorovodPort) -> None:
     first = port.take()
     ask(first, "PUT", "/global/0", b"old")
     second = port.take()
@@ -73,7 +73,7 @@ def test_each_attempt_has_another_port_and_an_empty_store(port: RendezvousPort) 
         ask(first, "GET", "/global/0")
 
 
-def test_it_listens_on_one_address(port: RendezvousPort) -> None:
+def test_it_listens_on_one_address(port: HorovodPort) -> None:
     number = port.take()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", number), 60).close()
@@ -84,7 +84,7 @@ def test_a_full_range_of_ports_is_told_by_its_name() -> None:
         taken.bind((HERE, 0))
         taken.listen()
         number = taken.getsockname()[1]
-        full = RendezvousPort(HERE, (HERE, 1), (number, number), SimpleQueue())
+        full = HorovodPort(HERE, (HERE, 1), (number, number), SimpleQueue())
         with pytest.raises(OSError, match="all ports of task_ports"):
             full.take()
 
@@ -102,7 +102,7 @@ def test_a_full_range_of_ports_is_told_by_its_name() -> None:
     ],
 )
 def test_what_horovod_does_not_ask_is_refused(
-    port: RendezvousPort, method: str, path: str, status: int
+    port: HorovodPort, method: str, path: str, status: int
 ) -> None:
     number = port.take()
     assert ask(number, method, path, b"")[0] == status
@@ -119,7 +119,7 @@ def test_what_horovod_does_not_ask_is_refused(
     ],
 )
 def test_what_is_not_understood_ends_its_connection_alone(
-    port: RendezvousPort, request_: bytes
+    port: HorovodPort, request_: bytes
 ) -> None:
     number = port.take()
     with socket.create_connection((HERE, number), 60) as caller:
@@ -129,7 +129,7 @@ def test_what_is_not_understood_ends_its_connection_alone(
     assert ask(number, "PUT", "/a/b", b"x") == (200, b"")
 
 
-def test_silent_callers_do_not_keep_others_out(port: RendezvousPort) -> None:
+def test_silent_callers_do_not_keep_others_out(port: HorovodPort) -> None:
     number = port.take()
     silent = [socket.create_connection((HERE, number), 60) for _ in range(MAX_CALLERS + 20)]
     try:
@@ -142,9 +142,9 @@ def test_silent_callers_do_not_keep_others_out(port: RendezvousPort) -> None:
 
 
 def test_unfinished_requests_have_a_limit_together(
-    port: RendezvousPort, monkeypatch: pytest.MonkeyPatch
+    port: HorovodPort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rendezvous_server, "MAX_RECEIVED", 300_000)
+    monkeypatch.setattr(horovod_rendezvous, "MAX_RECEIVED", 300_000)
     number = port.take()
     head = b"PUT /global/0 HTTP/1.1\r\nContent-Length: 200000\r\n\r\n"
     with socket.create_connection((HERE, number), 60) as first:
@@ -159,8 +159,8 @@ def test_unfinished_requests_have_a_limit_together(
             )
 
 
-def test_a_slow_caller_is_dropped(port: RendezvousPort, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendezvous_server, "REQUEST_TIMEOUT_S", 0.2)
+def test_a_slow_caller_is_dropped(port: HorovodPort, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(horovod_rendezvous, "REQUEST_TIMEOUT_S", 0.2)
     number = port.take()
     with socket.create_connection((HERE, number), 60) as slow:
         slow.sendall(b"GET /global")
@@ -168,7 +168,7 @@ def test_a_slow_caller_is_dropped(port: RendezvousPort, monkeypatch: pytest.Monk
 
 
 def test_the_store_has_a_limit_and_room_again_after_a_deletion() -> None:
-    store = RendezvousStore(limit=100)
+    store = HorovodStore(limit=100)
     assert store.answer("PUT", "/a/b", b"x" * 60) == (200, b"")
     assert store.answer("PUT", "/a/c", b"x" * 60) == (507, b"")
     assert store.answer("PUT", "/a/b", b"x" * 96) == (200, b"")
