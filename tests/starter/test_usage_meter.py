@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from ytf.specs.usage import TaskUsage
-from ytf.starter.gpu_usage import Gpus, GpuUsage, NvmlError, visible_gpus
+from ytf.starter.gpu_usage import GpuSampler, NvmlError, NvmlGpus, visible_gpus
 from ytf.starter.process_usage import ProcessUsage, read_usage
 from ytf.starter.usage_meter import BUDGET, EVERY_S, FIRST_AFTER_S, UsageMeter, gpu_meter, pause_s
 from ytf.testing.waiting import eventually
@@ -245,13 +245,13 @@ def test_which_gpus_are_assigned(value: str, names: list[str]) -> None:
 
 
 def test_gpus_by_index_and_by_id(nvml: FakeNvml) -> None:
-    (second,) = Gpus(["1"]).read()
+    (second,) = NvmlGpus(["1"]).read()
     assert second == {"busy": 0.26, "memory_bytes": 2 * MB, "total_memory_bytes": 16 * MB}
-    first, other = Gpus(["GPU-a", "GPU-b"]).read()
+    first, other = NvmlGpus(["GPU-a", "GPU-b"]).read()
     assert (first["busy"], other) == (0.25, second)
     assert nvml.calls.count("nvmlDeviceGetMemoryInfo") == 3, "only its own GPUs are read"
     with pytest.raises(NvmlError, match="nvmlDeviceGetHandleByIndex_v2: error 2"):
-        Gpus(["7"])
+        NvmlGpus(["7"])
 
 
 def test_a_program_that_cannot_be_seen_yet_is_looked_for_again_soon() -> None:
@@ -288,7 +288,7 @@ def test_the_memory_of_a_cgroup_is_taken_in_place_of_the_processes() -> None:
 
 def test_gpus_are_part_of_the_figures(nvml: FakeNvml) -> None:
     inbox: SimpleQueue[InboxMessage] = SimpleQueue()
-    gpus = GpuUsage(["0", "1"], lambda cost_s: 0.01, inbox, time.thread_time)
+    gpus = GpuSampler(["0", "1"], lambda cost_s: 0.01, inbox, time.thread_time)
     eventually(lambda: len(gpus.latest) == 2, 60, "the GPUs are read")
     meter = UsageMeter(ProcessUsage, 0.0, gpus=gpus)
     meter.sample_if_due(10.0)
@@ -305,7 +305,7 @@ def test_gpus_are_part_of_the_figures(nvml: FakeNvml) -> None:
 
 def test_a_node_without_the_library() -> None:
     with pytest.raises(NvmlError, match="libno-such-library"):
-        Gpus(["0"], "libno-such-library.so.1")
+        NvmlGpus(["0"], "libno-such-library.so.1")
 
 
 def test_nothing_is_loaded_for_a_program_without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from ytf.starter.zookeeper_session import (
     MOST_EVENTS,
     NODE_EXISTS,
     ConnectionLostError,
-    RefusedError,
+    ZooKeeperError,
     ZooKeeperSession,
 )
 from ytf.testing.waiting import eventually
@@ -68,12 +68,12 @@ def test_what_a_node_is_made_of(zk: Reader, session: ZooKeeperSession) -> None:
     data, after = session.get("/s/a")
     assert data.decode() == "zwei ✓"
     assert after.changed > stat.changed
-    with pytest.raises(RefusedError, match="exists already") as caught:
+    with pytest.raises(ZooKeeperError, match="exists already") as caught:
         session.create("/s/a", b"")
     assert caught.value.code == NODE_EXISTS
     session.delete("/s/a")
     assert zk.exists("/s/a") is None
-    with pytest.raises(RefusedError, match="no such node"):
+    with pytest.raises(ZooKeeperError, match="no such node"):
         session.delete("/s/a")
 
 
@@ -225,7 +225,7 @@ def test_any_bytes_at_all_only_end_the_connection() -> None:
     with session_with(granting(behave)) as session:
         for _ in range(300):
             session.connect()
-            with pytest.raises((ConnectionLostError, RefusedError)):
+            with pytest.raises((ConnectionLostError, ZooKeeperError)):
                 session.get("/s")
 
 

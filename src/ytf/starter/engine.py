@@ -49,7 +49,7 @@ class EngineError(Exception):
     """The node's engine cannot do what the task needs; the text is for its user."""
 
 
-class Answer:
+class ClientResult:
     """What a call of the client gave: its exit code, -1 if it did not end in time, and output."""
 
     __slots__ = ("code", "output")
@@ -65,7 +65,7 @@ class Answer:
         return lines[-1] if lines else "it said nothing (exit code %d)" % self.code
 
 
-class ContainerState:
+class EngineContainerState:
     """How an engine says that a container is. ``pid`` is of its first process, if it runs."""
 
     __slots__ = ("exit_code", "pid", "status")
@@ -112,7 +112,7 @@ class Engine:
         *words: str,
         timeout_s: float = ANSWER_S,
         on_line: Optional[Callable[[str], None]] = None,
-    ) -> Answer:
+    ) -> ClientResult:
         """Run the client and return its answer; ``on_line`` gets each line as it comes."""
         return call_client([self.client, *words], self.env, timeout_s, on_line)
 
@@ -144,14 +144,14 @@ class Engine:
         answer = self.call("rm", "-f", name)
         return "" if answer.code == 0 or is_gone(answer.output) else answer.said
 
-    def state(self, name: str) -> Optional[ContainerState]:
+    def state(self, name: str) -> Optional[EngineContainerState]:
         """Return how a container is; None if there is none, or the engine does not say."""
         wanted = "{{.State.Status}} {{.State.Pid}} {{.State.ExitCode}}"
         answer = self.call("inspect", "--type", "container", "--format", wanted, name)
         words = answer.output.split()
         if answer.code != 0 or len(words) != 3 or not (words[1] + words[2]).isdigit():
             return None
-        return ContainerState(words[0], int(words[1]), int(words[2]))
+        return EngineContainerState(words[0], int(words[1]), int(words[2]))
 
     def remove_orphans(self) -> None:
         """Remove the containers of starters that are dead (ADR 17, ADR 24); never raises."""
@@ -291,7 +291,7 @@ def call_client(
     env: Mapping[bytes, bytes],
     timeout_s: float,
     on_line: Optional[Callable[[str], None]] = None,
-) -> Answer:
+) -> ClientResult:
     """Run a client to its end and return what it wrote to both of its streams.
 
     It dies with the thread that calls this. A client that takes longer than
@@ -334,10 +334,10 @@ def call_client(
     try:
         _, status = os.waitpid(pid, 0)
     except ChildProcessError:
-        return Answer(-1, text)  # it was reaped with everything else that a dead reaper left
+        return ClientResult(-1, text)  # it was reaped with everything else that a dead reaper left
     if not in_time:
-        return Answer(-1, text + "\nit did not answer within %.0f s" % timeout_s)
-    return Answer(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1, text)
+        return ClientResult(-1, text + "\nit did not answer within %.0f s" % timeout_s)
+    return ClientResult(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1, text)
 
 
 def _become_client(argv: List[str], env: Mapping[bytes, bytes], writing: int, parent: int) -> None:

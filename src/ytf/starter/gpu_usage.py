@@ -48,7 +48,7 @@ def visible_gpus(env: Mapping[bytes, bytes]) -> List[str]:
     return found[:MOST_GPUS]
 
 
-class Gpus:
+class NvmlGpus:
     """Some GPUs of this node. Raises :class:`NvmlError` if they cannot be read."""
 
     def __init__(self, names: List[str], library: str = LIBRARY) -> None:
@@ -90,7 +90,7 @@ class Gpus:
             raise NvmlError("%s: error %d" % (function, code))
 
 
-class GpuUsage:
+class GpuSampler:
     """Reads the GPUs again and again in a thread, until :meth:`stop`.
 
     ``every_s`` returns how long to wait after a reading that took so much
@@ -117,7 +117,7 @@ class GpuUsage:
 
     def _run(self) -> None:
         try:
-            gpus = Gpus(self._names)
+            gpus = NvmlGpus(self._names)
             while True:
                 before = self._cpu_clock()
                 self.latest = tuple(gpus.read())

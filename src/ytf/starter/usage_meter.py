@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Mapping, Optional
 
     from ytf.starter.desired_state import InboxMessage
-    from ytf.starter.gpu_usage import GpuUsage
+    from ytf.starter.gpu_usage import GpuSampler
     from ytf.starter.gpus import TakenGpus
     from ytf.starter.process_usage import ProcessUsage
 
@@ -59,7 +59,7 @@ class UsageMeter:
         now: float,
         *,
         memory: Callable[[int], Optional[int]] = lambda first: None,
-        gpus: Optional[GpuUsage] = None,
+        gpus: Optional[GpuSampler] = None,
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self.latest: Optional[Dict[str, Any]] = None
@@ -175,7 +175,7 @@ class UsageMeter:
 
 def gpu_meter(
     taken: Optional[TakenGpus], env: Mapping[bytes, bytes], inbox: SimpleQueue[InboxMessage]
-) -> Optional[GpuUsage]:
+) -> Optional[GpuSampler]:
     """Return what reads the GPUs of a program; None if it has none that can be read.
 
     They are those that the starter has taken or, if none, those that the
@@ -184,7 +184,7 @@ def gpu_meter(
     if taken is None and not env.get(b"CUDA_VISIBLE_DEVICES"):
         return None
     # Only tasks with GPUs need it.
-    from ytf.starter.gpu_usage import GpuUsage, visible_gpus
+    from ytf.starter.gpu_usage import GpuSampler, visible_gpus
 
     names = visible_gpus(env) if taken is None else taken.nvml_names()
-    return GpuUsage(names, pause_s, inbox, time.thread_time) if names else None
+    return GpuSampler(names, pause_s, inbox, time.thread_time) if names else None

@@ -18,7 +18,7 @@ from ytf.starter.zookeeper_session import (
     NO_NODE,
     NODE_EXISTS,
     ConnectionLostError,
-    RefusedError,
+    ZooKeeperError,
     ZooKeeperSession,
 )
 from ytf.wire.allowance import Allowance
@@ -136,7 +136,7 @@ class ComponentNode:
                 if retry_at is None or time.monotonic() >= retry_at:
                     retry_at = None
                     self._work()
-            except RefusedError as exc:
+            except ZooKeeperError as exc:
                 self._must_publish = self._must_read = True
                 self._tell_trouble("%s: ZooKeeper refuses it: %s" % (self._path, exc))
                 retry_at = time.monotonic() + _RETRY_S
@@ -185,7 +185,7 @@ class ComponentNode:
             return
         try:
             self._write(data, stat)
-        except RefusedError as exc:
+        except ZooKeeperError as exc:
             if exc.code == NODE_EXISTS:
                 self._must_publish = True
             # Only the master makes the node above, so that nothing is left when it has removed it.
@@ -228,7 +228,7 @@ class ComponentNode:
     def _get(self, path: str) -> Optional[Tuple[bytes, NodeStat]]:
         try:
             return self._session.get(path)
-        except RefusedError as exc:
+        except ZooKeeperError as exc:
             if exc.code == NO_NODE:
                 return None
             raise

@@ -54,7 +54,7 @@ class ConnectionLostError(Exception):
     """There is no connection. Whether the last call was executed is not known."""
 
 
-class RefusedError(Exception):
+class ZooKeeperError(Exception):
     """A server refused a call; ``code`` is ZooKeeper's."""
 
     def __init__(self, code: int) -> None:
@@ -111,7 +111,7 @@ class ZooKeeperSession:
         self._watched.add(path)
         try:
             return NodeStat(self._call(_EXISTS, _text(path) + b"\x01"))
-        except RefusedError as exc:
+        except ZooKeeperError as exc:
             if exc.code == NO_NODE:
                 return None
             raise
@@ -167,7 +167,7 @@ class ZooKeeperSession:
         """End the session, and with it the nodes that it has made."""
         try:
             self._call(_CLOSE, b"")
-        except (ConnectionLostError, RefusedError):
+        except (ConnectionLostError, ZooKeeperError):
             return  # the session ends by itself
         finally:
             self.drop()
@@ -227,7 +227,7 @@ class ZooKeeperSession:
         if zxid > 0:
             self._last_zxid = zxid
         if error:
-            raise RefusedError(error)
+            raise ZooKeeperError(error)
         return answer[_HEADER.size :]
 
     def _take(self, frame: bytes) -> Optional[bytes]:

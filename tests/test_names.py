@@ -1,0 +1,25 @@
+"""No two public classes of ytf share a name: a name tells which one is meant."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "ytf"
+
+SHARED = {
+    "Container": "YARN's record of a container, and that of the job machine, which knows no YARN",
+}
+"""The names that two classes may have, and why."""
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    files: dict[str, list[str]] = defaultdict(list)
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].append(str(path.relative_to(SOURCE)))
+    assert len(files) > 100
+    shared = {name: sorted(paths) for name, paths in files.items() if len(paths) > 1}
+    assert shared.keys() == SHARED.keys(), shared
