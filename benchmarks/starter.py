@@ -72,9 +72,9 @@ async def measure(repeat: int, directory: Path) -> list[Row]:
             "framework": "tensorflow",
             "registry": "rest",
             "grace_s": 1,
-            "orphan_s": 60,
+            "master_silence_s": 60,
             "log_limit_mb": 16,
-            "heartbeat_s": 30,
+            "heartbeat_timeout_s": 30,
             "parent": None,
         }
         env = {

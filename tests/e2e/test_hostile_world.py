@@ -184,7 +184,7 @@ def test_a_starter_without_the_jobs_secret_gives_up(ytf: Ytf) -> None:
     job = ytf.submit_spec(
         groups={"worker": {"count": 1}},
         command=HERE + HOLD,
-        timeouts={"heartbeat_s": 2},
+        timeouts={"heartbeat_timeout_s": 2},
     )
     job.wait_running("worker:0")
     master, program = job.master(), job.program("worker:0")

@@ -508,7 +508,7 @@ async def test_a_silent_starter_is_given_up(tmp_path: Path) -> None:
     spec = JobSpec(
         groups={"worker": TaskGroupSpec(count=2)},
         command="true",
-        timeouts=Timeouts(heartbeat_s=0.5),
+        timeouts=Timeouts(heartbeat_timeout_s=0.5),
     )
     job = Job(tmp_path, spec)
     await job.start()

@@ -133,7 +133,7 @@ def job_specs(draw: st.DrawFn) -> JobSpec:
                 allocation_s=seconds,
                 job_s=st.none() | seconds,
                 lifetime_s=st.none() | seconds,
-                orphan_s=seconds,
+                master_silence_s=seconds,
             )
         ),
         master=draw(

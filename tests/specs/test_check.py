@@ -212,7 +212,11 @@ def test_what_makes_sense_passes(spec: JobSpec) -> None:
         (job(timeouts=Timeouts(allocation_s=-1)), "timeouts.allocation_s", "more than 0"),
         (job(timeouts=Timeouts(job_s=math.nan)), "timeouts.job_s", "finite"),
         (job(timeouts=Timeouts(job_s=math.inf)), "timeouts.job_s", "finite"),
-        (job(timeouts=Timeouts(orphan_s=MAX_SECONDS + 1)), "timeouts.orphan_s", "ten years"),
+        (
+            job(timeouts=Timeouts(master_silence_s=MAX_SECONDS + 1)),
+            "timeouts.master_silence_s",
+            "ten years",
+        ),
         (job(timeouts=Timeouts(stop_grace_s=-1)), "timeouts.stop_grace_s", "0 or more"),
         (job(master=MasterSpec(max_attempts=0)), "master.max_attempts", "must be 1"),
         (job(master=MasterSpec(attempt_window_s=0)), "master.attempt_window_s", "more than 0"),

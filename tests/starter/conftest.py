@@ -60,9 +60,9 @@ class RunningStarter:
             "framework": "tensorflow",
             "registry": "rest",
             "grace_s": 5.0,
-            "orphan_s": 60.0,
+            "master_silence_s": 60.0,
             "log_limit_mb": 512,
-            "heartbeat_s": 30.0,
+            "heartbeat_timeout_s": 30.0,
             "parent": os.getpid(),
         }
         given.update(settings)

@@ -12,7 +12,11 @@ def test_what_is_left_out_has_a_default() -> None:
     config = make_config()
     assert config.task == "worker:0"
     assert config.wait_for_peers is True
-    assert (config.grace_s, config.orphan_s, config.heartbeat_s) == (10.0, 1800.0, 30.0)
+    assert (config.grace_s, config.master_silence_s, config.heartbeat_timeout_s) == (
+        10.0,
+        1800.0,
+        30.0,
+    )
     assert config.log_limit_mb == 512
     assert config.parent is None
     assert config.master_file is None

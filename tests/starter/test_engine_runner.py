@@ -323,8 +323,8 @@ from queue import SimpleQueue
 from ytf.starter.config import DockerConfig
 from ytf.starter.engine_runner import EngineRunner
 from ytf.starter.orphans import STARTED_BY, own_mark
-from ytf.starter.process_tree import adopt_orphans
-adopt_orphans()
+from ytf.starter.process_tree import become_subreaper
+become_subreaper()
 runner = EngineRunner(DockerConfig(json.loads(sys.argv[1])), "killed", None)
 runner.prepare(print)
 env = {STARTED_BY.encode(): own_mark().encode()}

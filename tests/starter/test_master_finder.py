@@ -47,7 +47,10 @@ def find(arguments: list[str], known: int = 0) -> str:
 def test_a_master_that_no_call_announced_is_found(master: FakeMaster, start: Start) -> None:
     with closing(FakeMaster(SECRET)) as second:
         starter = start(
-            FOREVER, heartbeat_s=0.6, finder=printing(written(second.url, 2)), master_attempt=1
+            FOREVER,
+            heartbeat_timeout_s=0.6,
+            finder=printing(written(second.url, 2)),
+            master_attempt=1,
         )
         run_to(master, starter)
         program = starter.processes()[:2]
@@ -60,7 +63,7 @@ def test_a_master_that_no_call_announced_is_found(master: FakeMaster, start: Sta
 
 def test_a_starter_that_ends_leaves_no_process_that_looks(master: FakeMaster, start: Start) -> None:
     hangs = ["-c", "import time; time.sleep(1000)"]
-    starter = start(FOREVER, heartbeat_s=0.6, finder=hangs)
+    starter = start(FOREVER, heartbeat_timeout_s=0.6, finder=hangs)
     run_to(master, starter)
     program = set(starter.processes())
     master.close()

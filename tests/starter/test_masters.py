@@ -189,8 +189,8 @@ class LossyProxy:
         self._listener.close()
 
 
-def test_an_orphan_gives_up(master: FakeMaster, start: Start) -> None:
-    starter = start(FOREVER, orphan_s=1.0)
+def test_a_starter_without_a_master_gives_up(master: FakeMaster, start: Start) -> None:
+    starter = start(FOREVER, master_silence_s=1.0)
     run_to(master, starter)
     below = starter.processes()
     master.close()
@@ -202,7 +202,7 @@ def test_an_orphan_gives_up(master: FakeMaster, start: Start) -> None:
 def test_a_wrong_secret_is_not_a_master(master: FakeMaster, start: Start, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"another secret")
     # Long enough for one answer of the master on a busy machine.
-    starter = start("true", orphan_s=5.0)
+    starter = start("true", master_silence_s=5.0)
     assert starter.wait() == 4
     assert master.reports == []
     assert "refused our signature" in starter.log.read_text()

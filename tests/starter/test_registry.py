@@ -29,7 +29,7 @@ def make(name: str) -> RegistryClient:
         job="j",
         task="worker:0",
         container="c1",
-        heartbeat_s=30.0,
+        heartbeat_timeout_s=30.0,
         condition=dict,
     )
 

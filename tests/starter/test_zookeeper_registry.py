@@ -48,7 +48,7 @@ def zk(zookeeper: ZooKeeperEnsemble) -> Iterator[Reader]:
 class Client:
     """A registry client, and what it puts into the inbox."""
 
-    def __init__(self, master: FakeMaster, servers: list[str], heartbeat_s: float) -> None:
+    def __init__(self, master: FakeMaster, servers: list[str], heartbeat_timeout_s: float) -> None:
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self.registry = ZooKeeperRegistryClient(
             MasterLocator(master.url, None),
@@ -57,7 +57,7 @@ class Client:
             job="j",
             task="worker:0",
             container="c1",
-            heartbeat_s=heartbeat_s,
+            heartbeat_timeout_s=heartbeat_timeout_s,
             servers=servers,
             node=JOB,
         )
@@ -86,10 +86,10 @@ class Client:
 
 @contextmanager
 def client_of(
-    master: FakeMaster, servers: list[str], heartbeat_s: float = 400.0
+    master: FakeMaster, servers: list[str], heartbeat_timeout_s: float = 400.0
 ) -> Iterator[Client]:
     """A client that is patient, unless its heartbeats are short."""
-    client = Client(master, servers, heartbeat_s)
+    client = Client(master, servers, heartbeat_timeout_s)
     client.registry.start()
     try:
         yield client
@@ -159,7 +159,7 @@ def test_a_spec_that_the_master_has_replaced_is_not_taken(
     master: FakeMaster, zookeeper: ZooKeeperEnsemble, zk: Reader
 ) -> None:
     zk.client.set(JOB, instance(1, "old:1"))
-    with client_of(master, zookeeper.addresses, heartbeat_s=0.4) as client:
+    with client_of(master, zookeeper.addresses, heartbeat_timeout_s=0.4) as client:
         master.publish(1, {"worker": ["rest:1"]})
         master.publish(1, {"worker": ["rest:2"]})
         client.register()
@@ -172,7 +172,7 @@ def test_without_zookeeper_it_registers_with_the_master(
 ) -> None:
     monkeypatch.setattr(zookeeper_node, "_TROUBLE_AFTER_S", 0.0)
     servers = [f"127.0.0.1:{free_ports(1)[0]}"]
-    with client_of(master, servers, heartbeat_s=0.4) as client:
+    with client_of(master, servers, heartbeat_timeout_s=0.4) as client:
         client.register()
         assert master.expect("register", 1)["port"] == 2222
         while client.received(Registered).attempt != 1:

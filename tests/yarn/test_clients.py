@@ -44,7 +44,7 @@ def test_a_killed_client_is_missed_and_an_interrupted_one_takes_the_job_along(
                 "command": f"sh -c '{STAY}'",
                 "client": True,
                 "client_command": gate + HERE + STAY,
-                "timeouts": {"heartbeat_s": 7},
+                "timeouts": {"heartbeat_timeout_s": 7},
             }
         )
     )

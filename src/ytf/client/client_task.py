@@ -48,7 +48,7 @@ class ClientTask:
             job=credentials.job,
             task=task_id(CLIENT, 0),
             container=CONTAINER,
-            heartbeat_s=self._timeouts.heartbeat_s,
+            heartbeat_timeout_s=self._timeouts.heartbeat_timeout_s,
             condition=dict,  # its user sees whether it waits, and it has no logs
         )
         self._attempt = 1
@@ -122,7 +122,7 @@ class ClientTask:
                 return True
             raise InternalError(f"the client could not take part in the job: {shutdown.reason}")
         silence_s = self._registry.silence_s()
-        if silence_s > self._timeouts.orphan_s:
+        if silence_s > self._timeouts.master_silence_s:
             raise UnreachableError(f"no master was heard of for {silence_s:.0f} s")
         return False
 

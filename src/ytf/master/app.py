@@ -157,7 +157,7 @@ def choose_registry(job: MasterContext, server: HttpServer) -> Registry:
     """The registry that the job's spec asks for, on the master's HTTP server."""
     spec = job.spec
     # A poll is a heartbeat: its answer must come well before the starter counts as silent.
-    hold_s = min(5.0, spec.timeouts.heartbeat_s / 3)
+    hold_s = min(5.0, spec.timeouts.heartbeat_timeout_s / 3)
     rest = RestRegistry(server, attempt=job.attempt, hold_s=hold_s)
     if kind_of(spec.registry) == REST:
         return rest

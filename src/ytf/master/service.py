@@ -545,7 +545,7 @@ class Master:
             self._post(event)
 
     async def _watch_starters(self) -> None:
-        monitor = HeartbeatMonitor(self._spec.timeouts.heartbeat_s, time.monotonic())
+        monitor = HeartbeatMonitor(self._spec.timeouts.heartbeat_timeout_s, time.monotonic())
         while True:
             await asyncio.sleep(monitor.interval_s)
             containers = self._machine.state.containers

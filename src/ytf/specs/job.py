@@ -254,9 +254,9 @@ class Timeouts(Spec, frozen=True, kw_only=True):
     """
     stop_grace_s: float = 10.0
     """From SIGTERM to SIGKILL."""
-    heartbeat_s: float = 30.0
+    heartbeat_timeout_s: float = 30.0
     """How long a starter may be silent before its container is given up."""
-    orphan_s: float = 1800.0
+    master_silence_s: float = 1800.0
     """How long a starter lives on without an answer from a master."""
 
 

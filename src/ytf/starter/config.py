@@ -42,10 +42,11 @@ class StarterConfig:
 
     __slots__ = (
         "attempt", "container", "control_ports", "docker", "environment", "finder", "framework",
-        "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_s", "hide_gpus", "host",
-        "index", "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
-        "master_attempt", "master_file", "orphan_s", "parent", "port", "processes", "program",
-        "ranked", "registry", "secret_file", "task_ports", "wait_for_peers", "zookeeper",
+        "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_timeout_s", "hide_gpus",
+        "host", "index", "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
+        "master_attempt", "master_file", "master_silence_s", "parent", "port", "processes",
+        "program", "ranked", "registry", "secret_file", "task_ports", "wait_for_peers",
+        "zookeeper",
     )  # fmt: skip
 
     def __init__(
@@ -78,8 +79,8 @@ class StarterConfig:
         self.registry = given.one_of("registry", REGISTRIES)
         self.zookeeper = given.zookeeper()
         self.grace_s = given.seconds("grace_s", 10.0)
-        self.orphan_s = given.seconds("orphan_s", 1800.0)
-        self.heartbeat_s = given.seconds("heartbeat_s", 30.0)
+        self.master_silence_s = given.seconds("master_silence_s", 1800.0)
+        self.heartbeat_timeout_s = given.seconds("heartbeat_timeout_s", 30.0)
         self.log_limit_mb = given.seconds("log_limit_mb", 512.0)
         self.parent = given.maybe_count("parent")
         self.environment = given.environment()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The exit codes of a starter (docs/protocols.md §3).
 STOPPED = 0
 REVOKED = 3
-ORPHANED = 4
+MASTER_LOST = 4
 PARENT_DIED = 5
 CANNOT_BEGIN = 6
 BUG = 70

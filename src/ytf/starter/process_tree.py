@@ -33,7 +33,7 @@ def signal_on_parents_death(signum: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signum)
 
 
-def adopt_orphans() -> None:
+def become_subreaper() -> None:
     """Become the parent of every descendant whose own parent dies (a "subreaper").
 
     From then on no descendant can get away by daemonising, and a process
@@ -137,7 +137,7 @@ def send_signal(pid: int, signum: int) -> bool:
 def kill_descendants(on_reaped: Callable[[int, int], None]) -> None:
     """Kill every descendant of this process and return once all are proved dead.
 
-    The process must have called :func:`adopt_orphans`: then the proof is that
+    The process must have called :func:`become_subreaper`: then the proof is that
     no child is left. ``on_reaped`` gets the pid and the wait status of each
     child that ended.
     """

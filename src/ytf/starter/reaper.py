@@ -27,7 +27,7 @@ import signal
 
 from ytf.starter.local_processes import run_processes
 from ytf.starter.process_tree import (
-    adopt_orphans,
+    become_subreaper,
     descendants,
     kill_descendants,
     reap,
@@ -137,7 +137,7 @@ class Reaper:
             # Away from the starter's group, which a node may kill as a whole.
             os.setsid()
         signal_on_parents_death(END_NOW)
-        adopt_orphans()
+        become_subreaper()
         if os.getppid() != starter:
             return
         if self.command.prepare is not None:

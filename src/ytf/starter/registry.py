@@ -97,7 +97,7 @@ def make_registry_client(
     job: str,
     task: str,
     container: str,
-    heartbeat_s: float,
+    heartbeat_timeout_s: float,
     condition: Condition,
     zookeeper: Tuple[List[str], str] = ([], ""),
 ) -> RegistryClient:
@@ -112,7 +112,7 @@ def make_registry_client(
             inbox,
             task=task,
             container=container,
-            heartbeat_s=heartbeat_s,
+            heartbeat_timeout_s=heartbeat_timeout_s,
             condition=condition,
         )
     if name != ZOOKEEPER:
@@ -128,7 +128,7 @@ def make_registry_client(
         job=job,
         task=task,
         container=container,
-        heartbeat_s=heartbeat_s,
+        heartbeat_timeout_s=heartbeat_timeout_s,
         condition=condition,
         servers=servers,
         node=node,

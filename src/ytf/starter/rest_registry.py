@@ -67,7 +67,7 @@ class RestRegistryClient:
         *,
         task: str,
         container: str,
-        heartbeat_s: float,
+        heartbeat_timeout_s: float,
         condition: Callable[[], Dict[str, object]] = dict,
     ) -> None:
         self._locator = locator
@@ -77,7 +77,7 @@ class RestRegistryClient:
         self._container = container
         # A master that went away silently must be noticed, and another one
         # found, before the silence is taken for this starter's death.
-        self._poll_timeout_s = HOLD_S + max(1.0, min(heartbeat_s / 6, 10.0))
+        self._poll_timeout_s = HOLD_S + max(1.0, min(heartbeat_timeout_s / 6, 10.0))
         self._reports = MasterCaller(locator, signer, container + "/report")
         self._polls = MasterCaller(locator, signer, container + "/poll")
         self._queue: SimpleQueue[Tuple[str, int, Dict[str, object]]] = SimpleQueue()
@@ -317,7 +317,7 @@ class MasterCaller:
                 answer = self._channel_to(url).call(method, path, data, timeout_s)
             except ChannelError as exc:
                 # Perhaps a stranger on a dead master's port: nothing that comes from there
-                # ends this starter, only the silence of all masters for orphan_s.
+                # ends this starter, only the silence of all masters for master_silence_s.
                 text = str(exc)
             else:
                 try:

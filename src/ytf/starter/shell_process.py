@@ -25,7 +25,7 @@ import time
 
 from ytf.log import log
 from ytf.starter.process_tree import (
-    adopt_orphans,
+    become_subreaper,
     kill_descendants,
     reap,
     signal_on_parents_death,
@@ -121,7 +121,7 @@ def main() -> int:
     except ValueError:
         return 0  # cut short: the client or the starter went before it had begun
     os.setsid()  # away from the starter's group, which a node may kill as a whole
-    adopt_orphans()
+    become_subreaper()
     connection = socket.socket(fileno=os.dup(1))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(0, 1)

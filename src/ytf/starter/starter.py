@@ -22,7 +22,7 @@ from ytf.starter.control_routes import make_routes
 from ytf.starter.control_server import ControlServer
 from ytf.starter.desired_state import (
     BUG,
-    ORPHANED,
+    MASTER_LOST,
     PARENT_DIED,
     STOPPED,
     DesiredState,
@@ -36,7 +36,7 @@ from ytf.starter.master_locator import MasterLocator
 from ytf.starter.native_runner import NativeRunner
 from ytf.starter.orphans import kill_orphans, watch_orphans
 from ytf.starter.port import TaskPort
-from ytf.starter.process_tree import adopt_orphans, signal_on_parents_death
+from ytf.starter.process_tree import become_subreaper, signal_on_parents_death
 from ytf.starter.program_env import (
     ClusterSpecFile,
     cluster_spec_path,
@@ -108,7 +108,7 @@ class Starter:
             job=config.job,
             task=config.task,
             container=config.container,
-            heartbeat_s=config.heartbeat_s,
+            heartbeat_timeout_s=config.heartbeat_timeout_s,
             condition=self._condition,
             zookeeper=config.zookeeper,
         )
@@ -137,7 +137,7 @@ class Starter:
         The exception is a bug of ours in ending the program: then the reaper,
         which outlives this process, kills what is left.
         """
-        adopt_orphans()
+        become_subreaper()
         self._handle_signals()
         self._watch_parent()
         self.registry.start()
@@ -195,9 +195,9 @@ class Starter:
         if shutdown is not None:
             raise ShutdownError(shutdown)
         silence_s = self.registry.silence_s()
-        if silence_s >= self.config.orphan_s:
+        if silence_s >= self.config.master_silence_s:
             text = "no master was heard of for %.0f s" % silence_s
-            raise ShutdownError(Shutdown(ORPHANED, text, None))
+            raise ShutdownError(Shutdown(MASTER_LOST, text, None))
         order = self.desired.next_attempt(self.attempt.number)
         if order is not None:
             raise SupersededError(order)
@@ -206,7 +206,7 @@ class Starter:
         """Take messages until ``condition`` holds, or this attempt must not go on."""
         while not condition():
             self.check()
-            self._take(min(self.config.orphan_s - self.registry.silence_s(), WAKE_S))
+            self._take(min(self.config.master_silence_s - self.registry.silence_s(), WAKE_S))
 
     def wait_for_orders(self) -> NoReturn:
         """Take messages until one of them ends this attempt."""
@@ -332,5 +332,5 @@ def _finder(config: StarterConfig, signer: Signer) -> Optional[MasterFinder]:
         return None
     # Without our own variables, which are long, and without those that are for the program.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("YTF_")}
-    # A new master gives up starters that are silent for heartbeat_s: look well before.
-    return MasterFinder(config.finder, environ, signer, config.heartbeat_s / 3)
+    # A new master gives up starters that are silent for heartbeat_timeout_s: look well before.
+    return MasterFinder(config.finder, environ, signer, config.heartbeat_timeout_s / 3)

@@ -46,7 +46,7 @@ class ZooKeeperRegistryClient(RestRegistryClient):
         job: str,
         task: str,
         container: str,
-        heartbeat_s: float,
+        heartbeat_timeout_s: float,
         condition: Callable[[], Dict[str, object]] = dict,
         servers: Sequence[str],
         node: str,
@@ -57,12 +57,12 @@ class ZooKeeperRegistryClient(RestRegistryClient):
             inbox,
             task=task,
             container=container,
-            heartbeat_s=heartbeat_s,
+            heartbeat_timeout_s=heartbeat_timeout_s,
             condition=condition,
         )
         self._signer = signer
         self._job = job
-        self._patience_s = min(PATIENCE_S, heartbeat_s / 4)
+        self._patience_s = min(PATIENCE_S, heartbeat_timeout_s / 4)
         self._node = ComponentNode(
             servers,
             node,

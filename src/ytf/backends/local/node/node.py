@@ -36,7 +36,7 @@ from ytf.backends.local.node.master_supervisor import MasterSupervisor, RestartP
 from ytf.backends.local.node.spawn import spawn
 from ytf.backends.local.records import write_minimal_record
 from ytf.log import log
-from ytf.starter.process_tree import adopt_orphans
+from ytf.starter.process_tree import become_subreaper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Node:
             signal.signal(number, self._on_signal)
         self._selector.register(wakeup, selectors.EVENT_READ)
 
-        adopt_orphans()
+        become_subreaper()
         pid = os.getpid()
         identity = {"pid": pid, "start_ticks": processes.start_ticks(pid)}
         write_atomically(os.path.join(self._job_dir, "node.json"), json.dumps(identity))
