@@ -258,7 +258,7 @@ def test_a_zookeeper_that_is_away_at_the_end_is_emptied_by_gc(
     assert f"what job {job.id} may have left in ZooKeeper stays" in away.stderr
     zookeeper.start(0)
     assert zk.document(zk.instance(job.id)) != {}
-    assert "nodes in ZooKeeper" in ytf.run("ytf", "gc", "--dryrun").stdout
+    assert "znodes in ZooKeeper" in ytf.run("ytf", "gc", "--dryrun").stdout
     assert zk.document(zk.instance(job.id)) != {}
     assert zk.instance(job.id) in ytf.run("ytf", "gc").stdout
     zk.wait_empty()
@@ -277,7 +277,7 @@ def test_a_zookeeper_that_cannot_be_used_is_told_before_submission(
     readers = [ACL(Permissions.READ, ANYONE_ID_UNSAFE)]
     zk.client.create("/closed", b"", acl=readers)
     refused = ytf.run(*submit, registry_of(zookeeper) + "?root=/closed", "true", code=1)
-    assert "you may not make nodes below /closed in ZooKeeper" in refused.stderr
+    assert "you may not make znodes below /closed in ZooKeeper" in refused.stderr
     assert not list(ytf.home.glob("jobs/*"))
 
 

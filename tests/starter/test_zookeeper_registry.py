@@ -20,7 +20,7 @@ from tests.starter.zookeeper_servers import framed, granting, received, server
 from tests.zookeeper_reader import Reader, reading
 from ytf.minicluster import ZooKeeperEnsemble
 from ytf.minicluster.daemons import free_ports
-from ytf.starter import zookeeper_node
+from ytf.starter import zookeeper_component
 from ytf.starter.desired_state import ReceivedClusterSpec, Registered, Shutdown
 from ytf.starter.master_locator import MasterLocator
 from ytf.starter.zookeeper_registry import ZooKeeperRegistryClient
@@ -38,7 +38,7 @@ TASK = "/j/components/c1"
 
 @pytest.fixture
 def zk(zookeeper: ZooKeeperEnsemble) -> Iterator[Reader]:
-    """The job's nodes, as its master makes them."""
+    """The job's znodes, as its master makes them."""
     with reading(zookeeper.addresses) as reader:
         reader.client.create("/j/components", b"", makepath=True)
         yield reader
@@ -59,7 +59,7 @@ class Client:
             container="c1",
             heartbeat_timeout_s=heartbeat_timeout_s,
             servers=servers,
-            node=JOB,
+            job_path=JOB,
         )
 
     def received(self, kind: type[Any]) -> Any:
@@ -170,7 +170,7 @@ def test_a_spec_that_the_master_has_replaced_is_not_taken(
 def test_without_zookeeper_it_registers_with_the_master(
     master: FakeMaster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(zookeeper_node, "_TROUBLE_AFTER_S", 0.0)
+    monkeypatch.setattr(zookeeper_component, "_TROUBLE_AFTER_S", 0.0)
     servers = [f"127.0.0.1:{free_ports(1)[0]}"]
     with client_of(master, servers, heartbeat_timeout_s=0.4) as client:
         client.register()
@@ -216,7 +216,7 @@ def test_a_session_that_expires_is_replaced(
         first = owner_of(zk)
         # Whoever knows a session's password can end it, as its expiry does.
         mine = client.registry._node._session
-        other = ZooKeeperSession(zookeeper.addresses, zookeeper_node.SESSION_S)
+        other = ZooKeeperSession(zookeeper.addresses, zookeeper_component.SESSION_S)
         other.id, other._password = mine.id, mine._password
         other.connect()
         other.close()
@@ -230,7 +230,7 @@ def test_what_it_may_not_change_is_told_and_tried_again(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(zookeeper_node, "_RETRY_S", 0.1)
+    monkeypatch.setattr(zookeeper_component, "_RETRY_S", 0.1)
     zk.client.create(f"{TASK}/theirs", b"", makepath=True)
     with client_of(master, zookeeper.addresses) as client:
         client.register()
@@ -242,7 +242,7 @@ def test_what_it_may_not_change_is_told_and_tried_again(
             return words in said
 
         eventually(
-            lambda: told(f"{TASK}: ZooKeeper refuses it: there are nodes below it"), PATIENCE_S
+            lambda: told(f"{TASK}: ZooKeeper refuses it: there are znodes below it"), PATIENCE_S
         )
         zk.client.delete(f"{TASK}/theirs")
         eventually(lambda: published_attempt(zk) == 1, PATIENCE_S)
@@ -268,7 +268,7 @@ def test_a_job_whose_nodes_are_removed_does_not_come_back(
 def test_the_end_does_not_wait_for_a_zookeeper_that_hangs(
     master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zookeeper_node, "CLOSE_S", 0.1)
+    monkeypatch.setattr(zookeeper_component, "CLOSE_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as hung:
         client = Client(master, [f"127.0.0.1:{hung.getsockname()[1]}"], 400.0)
         client.registry.start()
@@ -279,8 +279,8 @@ def test_the_end_does_not_wait_for_a_zookeeper_that_hangs(
 
 
 def test_no_server_ends_a_starter(master: FakeMaster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zookeeper_node, "_FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(zookeeper_node, "_LONGEST_WAIT_S", 0.001)
+    monkeypatch.setattr(zookeeper_component, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(zookeeper_component, "_LONGEST_WAIT_S", 0.001)
     monkeypatch.setattr(Allowance, "MOST", 1e6)
     chance = random.Random(7)
     connections = 0

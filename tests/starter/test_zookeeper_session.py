@@ -73,7 +73,7 @@ def test_what_a_node_is_made_of(zk: Reader, session: ZooKeeperSession) -> None:
     assert caught.value.code == NODE_EXISTS
     session.delete("/s/a")
     assert zk.exists("/s/a") is None
-    with pytest.raises(ZooKeeperError, match="no such node"):
+    with pytest.raises(ZooKeeperError, match="no such znode"):
         session.delete("/s/a")
 
 

@@ -127,7 +127,7 @@ def _zookeeper(spec: JobSpec, job: JobId, user: str) -> dict[str, str | list[str
         return {}
     zookeeper = parse_address(spec.registry)
     path = instance_path(zookeeper, user=user, name=spec.name, job=job)
-    return {"zookeeper_servers": list(zookeeper.servers), "zookeeper_node": path}
+    return {"zookeeper_servers": list(zookeeper.servers), "zookeeper_job_path": path}
 
 
 def _serves_horovod(ranked: list[tuple[str, int]], task: TaskId) -> bool:

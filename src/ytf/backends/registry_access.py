@@ -38,7 +38,7 @@ class RegistryLeftovers:
     _away: set[str] = field(default_factory=set)
 
     def remove(self, registry: str, *, user: str, name: str, job: JobId) -> RemovedItem | None:
-        """Remove the nodes of a job that has ended; returns what there was.
+        """Remove the znodes of a job that has ended; returns what there was.
 
         ``notify`` is told what is left because that was not possible.
         """
@@ -48,12 +48,12 @@ class RegistryLeftovers:
             self.failed.add(job)
             return None
         # It loads kazoo, which other commands do not need.
-        from ytf.registry.zookeeper_admin import remove_job_nodes
+        from ytf.registry.zookeeper_admin import remove_job_znodes
 
         try:
             zookeeper = parse_address(registry)
             path = instance_path(zookeeper, user=user, name=name, job=job)
-            if not remove_job_nodes(zookeeper, path, dryrun=self.dryrun):
+            if not remove_job_znodes(zookeeper, path, dryrun=self.dryrun):
                 return None
         except YtfError as error:
             if isinstance(error, UnreachableError):
@@ -61,4 +61,4 @@ class RegistryLeftovers:
             self.failed.add(job)
             self.notify(f"what job {job} may have left in ZooKeeper stays: {error}")
             return None
-        return RemovedItem(what="nodes in ZooKeeper", where=path)
+        return RemovedItem(what="znodes in ZooKeeper", where=path)

@@ -1,11 +1,11 @@
 """The ZooKeeper registry: tasks register in ZooKeeper, and the cluster spec is published there.
 
-The nodes of a job (docs/protocols.md §7; ``specs/registry.py`` makes the paths)::
+The znodes of a job (docs/protocols.md §7; ``specs/registry.py`` makes the paths)::
 
     {root}/users/{user}/{name}/{job id}                          the cluster spec, persistent
     {root}/users/{user}/{name}/{job id}/components/{container}   one task's port, ephemeral
 
-Starters write the components; this master reads them. It looks only at the nodes of
+Starters write the components; this master reads them. It looks only at the znodes of
 containers that it has launched and whose registration it waits for, and believes only
 what is signed with the job's secret, so others can neither register tasks nor make it
 read what they like. That a component is gone means nothing: heartbeats tell
@@ -63,15 +63,15 @@ _PAUSE_S = 1.0
 _TELL_AFTER_S = 5.0
 """How long a connection may be lost before the job's events tell."""
 REMOVE_S = 10.0
-"""How long the removal of a job's nodes may take. Then ``ytf gc`` does it."""
+"""How long the removal of a job's znodes may take. Then ``ytf gc`` does it."""
 MOST_CHILDREN = 20_000
-"""More nodes of others than this below a job's are left where they are."""
+"""More znodes of others than this below a job's are left where they are."""
 
 
 class ZooKeeperRegistry:
     """A :class:`~ytf.registry.api.Registry` on ZooKeeper and the master's REST API.
 
-    ``path`` is the job's node, ``name`` the job's name. It connects at once, and
+    ``path`` is the job's znode, ``name`` the job's name. It connects at once, and
     again whenever the connection is lost.
     """
 
@@ -103,7 +103,7 @@ class ZooKeeperRegistry:
     # The port.
 
     async def start(self, sink: ReportSink) -> None:
-        """Start to take reports, and to look at the nodes of launched containers."""
+        """Start to take reports, and to look at the znodes of launched containers."""
         self._sink = sink
         await self._rest.start(sink)
         self._started.set()
@@ -128,10 +128,10 @@ class ZooKeeperRegistry:
             self._waits[container] = order.attempt, wait
 
     def forget(self, container: ContainerId) -> None:
-        """Forget a container that has ended, and remove its node if it is still there."""
+        """Forget a container that has ended, and remove its znode if it is still there."""
         self._rest.forget(container)
         self._stop_waiting(container)
-        self._do(self._remove_node(self._component(container)))
+        self._do(self._remove_znode(self._component(container)))
 
     def last_heard(self, container: ContainerId) -> float | None:
         """When the starter of a container called last, by the monotonic clock; None: never."""
@@ -142,7 +142,7 @@ class ZooKeeperRegistry:
         return self._rest.condition(container)
 
     async def remove(self) -> bool:
-        """Remove the job's node and all below it, also what others put there."""
+        """Remove the job's znode and all below it, also what others put there."""
         await self._end_work()
         try:
             await asyncio.wait_for(self._zk.repeat(self._remove_all), REMOVE_S)
@@ -187,7 +187,7 @@ class ZooKeeperRegistry:
             await asyncio.sleep(allowance.wait_s())
 
     async def _register(self, container: ContainerId, attempt: int, stat: ZnodeStat) -> bool:
-        """Take a registration; False if the node does not hold the one that is waited for."""
+        """Take a registration; False if the znode does not hold the one that is waited for."""
         if self._rest.registered_attempt(container) >= attempt:
             return True  # by REST, while ZooKeeper was away
         component = None
@@ -223,7 +223,7 @@ class ZooKeeperRegistry:
         if not self._has_warned and self._sink is not None:
             self._has_warned = True
             self._sink.note(
-                f"Somebody else writes to the job's nodes in ZooKeeper, below {self._path}: what "
+                f"Somebody else writes to the job's znodes in ZooKeeper, below {self._path}: what "
                 "is not signed with the job's secret is ignored",
                 is_warning=True,
             )
@@ -236,7 +236,7 @@ class ZooKeeperRegistry:
     # The instance: what this master writes.
 
     async def _keep_instance(self) -> None:
-        """Make the job's nodes, write each cluster spec, and write it again if others change it."""
+        """Make the job's znodes, write each cluster spec, and again if others change it."""
         allowance = Allowance()
         while True:
             self._spec_changed.clear()
@@ -254,7 +254,7 @@ class ZooKeeperRegistry:
                 await asyncio.sleep(allowance.wait_s())
 
     async def _write_instance(self, changed: asyncio.Event) -> None:
-        """Give the job's node its data; ``changed`` is set when it may have other data."""
+        """Give the job's znode its data; ``changed`` is set when it may have other data."""
         data = self._instance_data()
         with contextlib.suppress(NodeExistsError):
             await self._zk.call("create", f"{self._path}/{COMPONENTS}", b"", makepath=True)
@@ -275,7 +275,7 @@ class ZooKeeperRegistry:
         if len(data) <= LONGEST_INSTANCE:
             return data
         self._strangers.write(
-            f"the cluster spec has {len(data)} bytes, more than a node in ZooKeeper may have; "
+            f"the cluster spec has {len(data)} bytes, more than a znode in ZooKeeper may have; "
             "starters get it from the master"
         )
         return None
@@ -287,16 +287,16 @@ class ZooKeeperRegistry:
         stat = await self._zk.exists(components)
         if stat is not None and stat.numChildren:
             if stat.numChildren > MOST_CHILDREN:
-                raise NotEmptyError(f"somebody else has put {stat.numChildren} nodes there")
+                raise NotEmptyError(f"somebody else has put {stat.numChildren} znodes there")
             for child in await self._zk.call("get_children", components):
-                await self._remove_node(f"{components}/{child}")
+                await self._remove_znode(f"{components}/{child}")
         for path in (components, self._path):
-            await self._remove_node(path)
+            await self._remove_znode(path)
         # That of the job's name, which other jobs may have.
         with contextlib.suppress(NotEmptyError):
-            await self._remove_node(self._path.rpartition("/")[0])
+            await self._remove_znode(self._path.rpartition("/")[0])
 
-    async def _remove_node(self, path: str) -> None:
+    async def _remove_znode(self, path: str) -> None:
         with contextlib.suppress(NoNodeError):
             await self._zk.call("delete", path)
 
@@ -381,14 +381,14 @@ class _Connection:
             await asyncio.sleep(0.1)
 
     async def exists(self, path: str, changed: asyncio.Event | None = None) -> ZnodeStat | None:
-        """What a node is; ``changed`` is set when that changes, or the connection is lost."""
+        """What a znode is; ``changed`` is set when that changes, or the connection is lost."""
         wake = None if changed is None else partial(self._in_loop, changed.set)
         watch = None if wake is None else lambda _: wake()
         found: ZnodeStat | None = await self.call("exists", path, watch=watch)
         return found
 
     async def get(self, path: str) -> bytes:
-        """The data of a node."""
+        """The data of a znode."""
         data, _ = await self.call("get", path)
         return bytes(data)
 

@@ -32,12 +32,12 @@ def check_access(zookeeper: ZooKeeperAddress, *, user: str, name: str) -> None:
     """Raise unless a job of this user and name could register in a ZooKeeper now.
 
     ``UnreachableError`` if it does not answer, ``RefusedError`` if the user may not
-    make nodes there. The nodes above the user's jobs are made, and stay.
+    make znodes there. The znodes above the user's jobs are made, and stay.
     """
     parent = instance_path(zookeeper, user=user, name=name, job="").rstrip("/")
     with _session(zookeeper.servers) as client:
         _make_path(client, parent)
-        # The same kinds of nodes that the job needs, in the place where it needs them.
+        # The same kinds of znodes that the job needs, in the place where it needs them.
         path = f"{parent}/{_PROBE}"
         try:
             made = client.create(path, b"", ephemeral=True, sequence=True)
@@ -48,8 +48,8 @@ def check_access(zookeeper: ZooKeeperAddress, *, user: str, name: str) -> None:
             client.delete(parent)  # unless other jobs have this name
 
 
-def remove_job_nodes(zookeeper: ZooKeeperAddress, path: str, *, dryrun: bool = False) -> bool:
-    """Remove the nodes of a job that has ended; returns whether there were any.
+def remove_job_znodes(zookeeper: ZooKeeperAddress, path: str, *, dryrun: bool = False) -> bool:
+    """Remove the znodes of a job that has ended; returns whether there were any.
 
     With ``dryrun`` they stay. Raises ``UnreachableError`` or ``RefusedError`` if they cannot
     be removed.
@@ -85,12 +85,12 @@ def _session(servers: Sequence[str]) -> Iterator[KazooClient]:
 
 
 def _make_path(client: KazooClient, path: str) -> None:
-    """Make a node and those above it; the error names the node that may not be made."""
+    """Make a znode and those above it; the error names the znode that may not be made."""
     place = ""
     for element in path.strip("/").split("/"):
         above, place = place, f"{place}/{element}"
         try:
-            # First: nodes above may be hidden from others.
+            # First: znodes above may be hidden from others.
             client.create(place, b"")
         except NodeExistsError:
             continue
@@ -101,7 +101,7 @@ def _make_path(client: KazooClient, path: str) -> None:
 
 def _refused(path: str) -> RefusedError:
     return RefusedError(
-        f"you may not make nodes below {path} in ZooKeeper",
+        f"you may not make znodes below {path} in ZooKeeper",
         hint="ask its administrators for that, or name another place: "
         "--registry 'zk://host:port?root=/path'",
     )

@@ -1,7 +1,7 @@
 """Makes connections to ZooKeeper, for masters and for commands.
 
 This is the one place where they make a connection: what a secure ZooKeeper asks for
-(SASL, TLS, ACLs of new nodes) is given here. Starters have a client of their own
+(SASL, TLS, ACLs of new znodes) is given here. Starters have a client of their own
 (``ytf.starter.zookeeper_session``).
 """
 

@@ -315,7 +315,7 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     registry: str = "rest"
     """Where tasks report their addresses and the cluster spec is published: ``rest`` (the
     master), ``zk://host:port,host:port`` (a ZooKeeper), or ``zk`` (the one that
-    ``hadoop.registry.zk.quorum`` names). A path after the hosts is a chroot. The jobs' nodes are
+    ``hadoop.registry.zk.quorum`` names). A path after the hosts is a chroot. The znodes of jobs are
     below ``hadoop.registry.zk.root`` (default ``/registry``); ``?root=/path`` at the end says
     otherwise.
     """

@@ -33,14 +33,14 @@ _HIGHEST_PORT = 65535
 
 
 class ZooKeeperAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A ZooKeeper ensemble, and the node in it below which registries are."""
+    """A ZooKeeper ensemble, and the znode in it below which registries are."""
 
     servers: tuple[str, ...]
     """``host:port`` of each server."""
     chroot: str = ""
-    """The node that is ``/`` for its users; empty: the real one."""
+    """The znode that is ``/`` for its users; empty: the real one."""
     root: str = DEFAULT_ROOT
-    """The node of all registries, below ``chroot``."""
+    """The znode of all registries, below ``chroot``."""
 
     @property
     def hosts(self) -> str:
@@ -135,7 +135,7 @@ def _check_path(path: str, where: str | None) -> None:
 
 
 def instance_path(zookeeper: ZooKeeperAddress, *, user: str, name: str, job: str) -> str:
-    """The node of a job, below which its components are. The chroot is a part of it."""
+    """The znode of a job, below which its components are. The chroot is a part of it."""
     home = f"{zookeeper.chroot}{zookeeper.root}/users/{encode_name(user)}"
     return f"{home}/{encode_name(name)}/{encode_name(job)}"
 

@@ -37,7 +37,7 @@ class StarterConfig:
     ``gpu_locks`` is the directory for the locks of the task's GPUs, of which it has ``gpus``.
     ``processes`` and ``ranked`` are as in ``TaskContext``.
     ``docker``: the program runs in a container of the node's engine.
-    ``zookeeper``: the servers and the job's node, of a job that has it as its registry.
+    ``zookeeper``: the servers and the path of the job's znode, if the job has that registry.
     """
 
     __slots__ = (
@@ -189,8 +189,8 @@ class _Given:
         return value
 
     def zookeeper(self) -> Tuple[List[str], str]:
-        node = self.maybe_text("zookeeper_node")
-        return self.texts("zookeeper_servers"), node or ""
+        job_path = self.maybe_text("zookeeper_job_path")
+        return self.texts("zookeeper_servers"), job_path or ""
 
     def url(self, key: str) -> str:
         value = self.text(key)

@@ -103,7 +103,7 @@ def make_registry_client(
 ) -> RegistryClient:
     """Make the client of the registry called ``name``, one of :data:`REGISTRIES`.
 
-    ``zookeeper`` are ZooKeeper's servers and the job's node there, if the job uses it.
+    ``zookeeper`` are ZooKeeper's servers and the path of the job's znode, if the job uses it.
     """
     if name == REST:
         return RestRegistryClient(
@@ -120,7 +120,7 @@ def make_registry_client(
     # Only starters of such jobs load it.
     from ytf.starter.zookeeper_registry import ZooKeeperRegistryClient
 
-    servers, node = zookeeper
+    servers, job_path = zookeeper
     return ZooKeeperRegistryClient(
         locator,
         signer,
@@ -131,5 +131,5 @@ def make_registry_client(
         heartbeat_timeout_s=heartbeat_timeout_s,
         condition=condition,
         servers=servers,
-        node=node,
+        job_path=job_path,
     )

@@ -15,7 +15,7 @@ import threading
 from ytf.log import LimitedLog, log
 from ytf.starter.desired_state import ReceivedClusterSpec
 from ytf.starter.rest_registry import REGISTER, RestRegistryClient
-from ytf.starter.zookeeper_node import ComponentNode
+from ytf.starter.zookeeper_component import ComponentNode
 from ytf.wire.registry_documents import Component, read_instance, write_component
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ PATIENCE_S = 8.0
 class ZooKeeperRegistryClient(RestRegistryClient):
     """A :class:`ytf.starter.registry.RegistryClient` that registers in ZooKeeper.
 
-    ``servers`` are ZooKeeper's, ``node`` is the path of the job's node.
+    ``servers`` are ZooKeeper's, ``job_path`` is the path of the job's znode.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ZooKeeperRegistryClient(RestRegistryClient):
         heartbeat_timeout_s: float,
         condition: Callable[[], Dict[str, object]] = dict,
         servers: Sequence[str],
-        node: str,
+        job_path: str,
     ) -> None:
         super().__init__(
             locator,
@@ -65,7 +65,7 @@ class ZooKeeperRegistryClient(RestRegistryClient):
         self._patience_s = min(PATIENCE_S, heartbeat_timeout_s / 4)
         self._node = ComponentNode(
             servers,
-            node,
+            job_path,
             container,
             on_published=lambda: log("%s is in ZooKeeper" % task),
             on_instance=self._take_instance,
@@ -99,7 +99,7 @@ class ZooKeeperRegistryClient(RestRegistryClient):
         self.subscribe()
 
     def close(self) -> None:
-        """Remove the task's node."""
+        """Remove the task's znode."""
         self._node.close()
 
     # In place of what the REST registry does
@@ -133,12 +133,12 @@ class ZooKeeperRegistryClient(RestRegistryClient):
         spec = self._published_spec
         return spec if spec is not None and spec.revision >= revision else None
 
-    # The thread of the node
+    # The thread of the component
 
     def _take_instance(self, data: bytes) -> None:
         found = read_instance(data, job=self._job, signer=self._signer)
         if found is None:
-            self._strangers.write("the job's node in ZooKeeper was not written by its master")
+            self._strangers.write("the job's znode in ZooKeeper was not written by its master")
             return
         spec = ReceivedClusterSpec(found.generation, found.revision, found.members)
         with self._changed:

@@ -1,4 +1,4 @@
-"""A session with ZooKeeper: the few calls that the node of a task needs.
+"""A session with ZooKeeper: the few calls that the znode of a task needs.
 
 ZooKeeper's clients are larger than a starter, and slower to load than one takes to
 start. The protocol is length-prefixed records of big-endian numbers, strings and
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CONNECT_S = 2.0
 """How long one server may take to accept a connection, and to give a session."""
 LONGEST_FRAME = 1100 * 1000
-"""The most bytes of an answer: a node of 1 MB, and what comes with it."""
+"""The most bytes of an answer: a znode of 1 MB, and what comes with it."""
 LONGEST_EVENT = 8192
 MOST_EVENTS = 1000
 """How many messages that answer no call are taken in between two calls."""
@@ -32,12 +32,12 @@ LONGEST_SESSION_S = 300.0
 NO_NODE = -101
 NODE_EXISTS = -110
 _ERRORS = {
-    NO_NODE: "there is no such node",
+    NO_NODE: "there is no such znode",
     -102: "no permission (NoAuth)",
     -103: "somebody else has changed it (BadVersion)",
-    -108: "an ephemeral node has none below it",
-    NODE_EXISTS: "the node exists already",
-    -111: "there are nodes below it (NotEmpty)",
+    -108: "an ephemeral znode has none below it",
+    NODE_EXISTS: "the znode exists already",
+    -111: "there are znodes below it (NotEmpty)",
     -115: "the credentials are not accepted (AuthFailed)",
     -125: "a quota is exceeded",
 }
@@ -63,7 +63,7 @@ class ZooKeeperError(Exception):
 
 
 class NodeStat:
-    """What ZooKeeper says of a node. ``owner`` is the session of an ephemeral node, else 0."""
+    """What ZooKeeper says of a znode. ``owner`` is the session of an ephemeral znode, else 0."""
 
     __slots__ = ("changed", "length", "owner")
 
@@ -107,7 +107,7 @@ class ZooKeeperSession:
         raise ConnectionLostError("; ".join(problems))
 
     def exists(self, path: str) -> Optional[NodeStat]:
-        """Return what is known of a node, None if there is none; watch it for one change."""
+        """Return what is known of a znode, None if there is none; watch it for one change."""
         self._watched.add(path)
         try:
             return NodeStat(self._call(_EXISTS, _text(path) + b"\x01"))
@@ -117,23 +117,23 @@ class ZooKeeperSession:
             raise
 
     def get(self, path: str) -> Tuple[bytes, NodeStat]:
-        """Return the data of a node, and what is known of it."""
+        """Return the data of a znode, and what is known of it."""
         answer = self._call(_GET, _text(path) + b"\x00")
         (size,) = struct.unpack_from(">i", _padded(answer, 4))
         size = max(size, 0)
         return answer[4 : 4 + size], NodeStat(answer[4 + size :])
 
     def create(self, path: str, data: bytes) -> None:
-        """Make a node that ends with this session. Everybody may do everything with it."""
+        """Make a znode that ends with this session. Everybody may do everything with it."""
         everybody = struct.pack(">ii", 1, 31) + _text("world") + _text("anyone")
         self._call(_CREATE, _text(path) + _buffer(data) + everybody + struct.pack(">i", _EPHEMERAL))
 
     def set(self, path: str, data: bytes) -> None:
-        """Give a node other data."""
+        """Give a znode other data."""
         self._call(_SET, _text(path) + _buffer(data) + struct.pack(">i", _ANY_VERSION))
 
     def delete(self, path: str) -> None:
-        """Remove a node."""
+        """Remove a znode."""
         self._call(_DELETE, _text(path) + struct.pack(">i", _ANY_VERSION))
 
     def fileno(self) -> int:
@@ -143,7 +143,7 @@ class ZooKeeperSession:
         return self._socket.fileno()
 
     def take_events(self) -> Set[str]:
-        """Return the paths of watched nodes that have changed since the last call."""
+        """Return the paths of watched znodes that have changed since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
@@ -164,7 +164,7 @@ class ZooKeeperSession:
         return self._granted_s / 3
 
     def close(self) -> None:
-        """End the session, and with it the nodes that it has made."""
+        """End the session, and with it the znodes that it has made."""
         try:
             self._call(_CLOSE, b"")
         except (ConnectionLostError, ZooKeeperError):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ytf.wire.signing import Signer
 
 COMPONENTS = "components"
-"""The node below a job's that holds the nodes of its tasks."""
+"""The znode below a job's that holds the znodes of its tasks."""
 LONGEST_COMPONENT = 4096
 LONGEST_INSTANCE = 1000 * 1000
 """The most bytes of each. ZooKeeper takes no more than 1 MiB in one message (jute.maxbuffer)."""

@@ -1,8 +1,8 @@
-"""Keeps the node of one task in ZooKeeper, and reads the node of its job.
+"""Keeps the znode of one task in ZooKeeper, and reads the znode of its job.
 
-The task's node is ephemeral: it ends with the session, and so with the starter.
-Others may change or remove both nodes. Then the task's own is put back and the
-job's is read again, but nodes are not looked at more often than an ``Allowance`` lets it.
+The task's znode is ephemeral: it ends with the session, and so with the starter.
+Others may change or remove both znodes. Then the task's own is put back and the
+job's is read again, but znodes are not looked at more often than an ``Allowance`` lets it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _RETRY_S = 5.0
 
 
 class ComponentNode:
-    """The node of one task. A thread does the work; any other may call the methods.
+    """The znode of one task. A thread does the work; any other may call the methods.
 
-    ``on_instance`` gets the data of the job's node whenever they have changed.
+    ``on_instance`` gets the data of the job's znode whenever they have changed.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class ComponentNode:
         threads.start("zookeeper", self._run, inbox)
 
     def publish(self, data: bytes) -> None:
-        """Give the node these data, now and whenever it is made again."""
+        """Give the znode these data, now and whenever it is made again."""
         self._data = data
         self._must_publish = True
         self._wake()
 
     def close(self) -> None:
-        """Remove the node; returns within seconds, whatever ZooKeeper does."""
+        """Remove the znode; returns within seconds, whatever ZooKeeper does."""
         self._closed.set()
         self._wake()
         self._ended.wait(CLOSE_S)
@@ -188,7 +188,7 @@ class ComponentNode:
         except ZooKeeperError as exc:
             if exc.code == NODE_EXISTS:
                 self._must_publish = True
-            # Only the master makes the node above, so that nothing is left when it has removed it.
+            # Only the master makes the znode above, so that nothing is left when it has removed it.
             elif exc.code != NO_NODE:
                 raise
             elif self._session.exists(self._parent) is not None:
