@@ -17,7 +17,7 @@ from ytf.machine.commands import (
     PublishClusterSpec,
     ReleaseContainer,
     RequestContainer,
-    RestartTask,
+    RunAttempt,
     StopTask,
 )
 from ytf.machine.diagnostics import failure_text
@@ -198,7 +198,7 @@ def _published(hosts: int) -> PublishClusterSpec:
 
 COMMANDS: list[tuple[AnyCommand, EventKind, TaskId | None, str]] = [
     (
-        RestartTask(task=WORKER, container=C1, attempt=2, generation=1, grace_s=1.0),
+        RunAttempt(task=WORKER, container=C1, attempt=2, generation=1, grace_s=1.0),
         *(EventKind.TASK_RESTARTING, WORKER, "worker:0 restarts in its container (attempt 2)"),
     ),
     (_request(2), EventKind.TASK_RESTARTING, WORKER, "worker:0 restarts in a new container"),

@@ -396,4 +396,4 @@ def test_a_new_master_of_a_finished_job_only_finishes_it() -> None:
     again = Machine(world.spec)
     for event, at in world.log:
         again.handle(event, at)
-    assert world.finished in again.resume()
+    assert world.finished in again.commands_to_repeat()

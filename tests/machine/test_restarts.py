@@ -21,7 +21,7 @@ def test_restart_task_runs_it_again_in_the_container_it_has_after_a_backoff() ->
     world.ends("worker:1", 1)
     assert world.task("worker:1") is TaskState.PENDING
     order = world.machine.order(where)
-    assert isinstance(order, c.RestartTask)
+    assert isinstance(order, c.RunAttempt)
     assert order.attempt == 1, "its starter waits until the backoff has passed"
     world.pass_deadline()
     assert world.now == began + 4

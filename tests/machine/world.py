@@ -99,7 +99,7 @@ class World:
             case c.PublishClusterSpec():
                 assert self.published is None or command.spec.revision >= self.published.revision
                 self.published = command.spec
-            case c.RestartTask():
+            case c.RunAttempt():
                 starter_ = self.starters.get(command.container)
                 if starter_ is not None and command.attempt > starter_.attempt:
                     starter_.attempt, starter_.generation = command.attempt, command.generation
@@ -335,7 +335,7 @@ class World:
         self.feed(e.MasterStarted(attempt=self.masters))
         alive = tuple(k for k in self.starters if k != CLIENT_CONTAINER and k not in lost)
         self.feed(e.ContainersRecovered(containers=alive, complete=complete))
-        for command in self.machine.resume():
+        for command in self.machine.commands_to_repeat():
             self.obey(command)
 
     # ---- the end

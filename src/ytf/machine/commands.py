@@ -84,8 +84,12 @@ class PublishClusterSpec(Command, frozen=True, kw_only=True):
     spec: ClusterSpec
 
 
-class RestartTask(Command, frozen=True, kw_only=True):
-    """Order a live starter to stop its program and to register again as ``attempt``."""
+class RunAttempt(Command, frozen=True, kw_only=True):
+    """Order a starter to run this attempt; it stops a lower one first.
+
+    Every live starter that is not to stop has such an order, also for its first
+    attempt. A new master repeats it.
+    """
 
     task: TaskId
     container: ContainerId
@@ -115,7 +119,7 @@ AnyCommand = (
     | LaunchStarter
     | ReleaseContainer
     | PublishClusterSpec
-    | RestartTask
+    | RunAttempt
     | StopTask
     | FinishJob
 )

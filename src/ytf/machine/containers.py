@@ -15,7 +15,7 @@ from ytf.machine.commands import (
     LaunchStarter,
     ReleaseContainer,
     RequestContainer,
-    RestartTask,
+    RunAttempt,
     StopTask,
 )
 from ytf.machine.events import Cause, ContainerAllocated, ContainerCompleted, StarterLost
@@ -60,14 +60,14 @@ def request_command(
 
 def starter_order(
     spec: JobSpec, state: MachineState, container_id: ContainerId
-) -> RestartTask | StopTask:
+) -> RunAttempt | StopTask:
     """The order for the starter of a container; a new master repeats it."""
     container = state.containers[container_id]
     task = state.tasks[container.task]
     grace_s = spec.timeouts.stop_grace_s
     if container.stopping or not container.needed:
         return StopTask(task=task.id, container=container_id, grace_s=grace_s)
-    return RestartTask(
+    return RunAttempt(
         task=task.id,
         container=container_id,
         attempt=task.attempt,

@@ -19,7 +19,7 @@ from ytf.machine.commands import (
     PublishClusterSpec,
     ReleaseContainer,
     RequestContainer,
-    RestartTask,
+    RunAttempt,
     StopTask,
 )
 from ytf.machine.events import (
@@ -177,7 +177,7 @@ def _describe_command(command: AnyCommand) -> _Description | None:
                 f"(generation {spec.generation}, revision {spec.revision})"
             )
             return EventKind.CLUSTER_SPEC_PUBLISHED, None, text
-        case RestartTask(task=task, attempt=attempt):
+        case RunAttempt(task=task, attempt=attempt):
             text = f"{task} restarts in its container (attempt {attempt})"
             return EventKind.TASK_RESTARTING, task, text
         case RequestContainer(request=request):

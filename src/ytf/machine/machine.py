@@ -25,7 +25,7 @@ from ytf.machine.commands import (
     AnyCommand,
     PublishClusterSpec,
     ReleaseContainer,
-    RestartTask,
+    RunAttempt,
     StopTask,
 )
 from ytf.machine.containers import CLIENT_CONTAINER, CLIENT_TASK
@@ -120,7 +120,7 @@ class Machine:
         """The names of all deadlines that have passed."""
         return deadlines.due(self.state, at)
 
-    def order(self, container_id: ContainerId) -> RestartTask | StopTask | None:
+    def order(self, container_id: ContainerId) -> RunAttempt | StopTask | None:
         """The current order for the starter of a container; None if it is not of this job."""
         if container_id not in self.state.containers:
             return None
@@ -140,7 +140,7 @@ class Machine:
         running = (t for t in self._table.members() if t.state is TaskState.RUNNING)
         return [t.container for t in running if t.container is not None]
 
-    def resume(self) -> list[AnyCommand]:
+    def commands_to_repeat(self) -> list[AnyCommand]:
         """The commands that a new master repeats, so that the cluster is as the state says."""
         state = self.state
         out: list[AnyCommand] = []

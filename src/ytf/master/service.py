@@ -32,7 +32,7 @@ from ytf.machine.commands import (
     PublishClusterSpec,
     ReleaseContainer,
     RequestContainer,
-    RestartTask,
+    RunAttempt,
     StopTask,
 )
 from ytf.machine.deadlines import ALLOCATION, MAY_FAIL_JOB, RENDEZVOUS
@@ -335,7 +335,7 @@ class Master:
             self._post(kill_requested)
         if backend_gone is not None:
             self._post(BackendGone(reason=backend_gone))
-        for command in self._machine.resume():
+        for command in self._machine.commands_to_repeat():
             self._execute(command)
         sources = [
             asyncio.create_task(self._read_backend_events()),
@@ -505,7 +505,7 @@ class Master:
                 self._backend.release(command)
             case PublishClusterSpec():
                 self._registry.publish(command.spec)
-            case RestartTask() | StopTask():
+            case RunAttempt() | StopTask():
                 self._registry.order(command.container, self._as_order(command))
             case FinishJob():
                 self._finish = command
@@ -514,7 +514,7 @@ class Master:
         command = self._machine.order(container)
         return None if command is None else self._as_order(command)
 
-    def _as_order(self, command: RestartTask | StopTask) -> Order:
+    def _as_order(self, command: RunAttempt | StopTask) -> Order:
         task = self._machine.state.tasks[command.task]
         return Order(
             attempt=task.attempt,
