@@ -89,7 +89,7 @@ class TestRestartReasons:
     )
     EVENTS = (
         JobEvent(at=1.0, event="task-exited", task="worker:0", text="worker:0 exited\nand more"),
-        JobEvent(at=1.1, event="task-restarting", task="worker:1", text="as attempt 2"),
+        JobEvent(at=1.1, event="task-restart-ordered", task="worker:1", text="as attempt 2"),
         JobEvent(at=2.0, event="container-completed", task="worker:0", text="c1 ended"),
         JobEvent(at=2.0, event="task-exited", task="ps:0", text="not of interest"),
     )
@@ -112,7 +112,7 @@ class TestRestartReasons:
 
     def test_what_only_one_of_two_looks_was_told_hides_nothing(self) -> None:
         handle = FakeHandle(self.RUNNING)
-        silence = JobEvent(at=0.5, event="master-silent", text="away")
+        silence = JobEvent(at=0.5, event="master-unreachable", text="away")
         handle.happened = [silence]
         reasons = RestartReasons(handle)
         assert reasons.between(self.RUNNING, self.AGAIN) == {}

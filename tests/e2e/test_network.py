@@ -130,7 +130,7 @@ def test_where_the_kernel_does_not_let_us_the_job_says_so_once(
     shown = ytf.run("ytf", "status", job.id).stdout
     assert warning in shown
     assert "Operation not permitted (pidfd_getfd)" in shown
-    assert [e.event for e in job.events()].count("backend-note") == 1
+    assert [e.event for e in job.events()].count("note") == 1
     ytf.run("ytf", "kill", job.id)
     _, errors = waiting.communicate(timeout=60)
     assert errors.count(warning) == 1

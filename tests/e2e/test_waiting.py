@@ -67,13 +67,13 @@ def test_a_worker_that_waits_for_a_finished_peer_is_told_of(ytf: Ytf) -> None:
     (note,) = eventually(lambda: job.status().notes, 60, "a note") or []
     assert "Running: worker:1. Ended successfully: worker:0" in note
     assert "-r chief:1" in note
-    assert "job-stalled" in {event.event for event in job.events()}
+    assert "job-became-idle" in {event.event for event in job.events()}
     assert job.status().state.value == "RUNNING"
     ytf.run("ytf", "kill", job.id)
     job.end("KILLED")
 
 
-def test_a_stalled_job_says_so_to_who_waits_for_it(ytf: Ytf) -> None:
+def test_an_idle_job_says_so_to_who_waits_for_it(ytf: Ytf) -> None:
     file = ytf.work / "job.yaml"
     file.write_text(
         "framework: none\n"
@@ -83,7 +83,7 @@ def test_a_stalled_job_says_so_to_who_waits_for_it(ytf: Ytf) -> None:
     waiting = ytf.start("ytf", "submit", "--wait", str(file))
     assert waiting.stderr is not None
     told = next(line for line in waiting.stderr if line.startswith("note: "))
-    assert "nothing but waiting happens" in told
+    assert "all programs are idle" in told
     assert "Running: worker:0" in told
     assert waiting.stdout is not None
     ytf.run("ytf", "kill", waiting.stdout.readline().strip())

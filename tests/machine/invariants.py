@@ -55,7 +55,7 @@ def check(machine: Machine) -> None:
     if state.final is FinalStatus.FAILED:
         assert state.diagnostics
     if state.final is not None:
-        assert state.stalled_since is None
+        assert state.idle_since is None
     if AFTER_CHIEF in state.deadlines:
         assert state.final is FinalStatus.SUCCEEDED
         assert state.stopping is Stopping.NONE

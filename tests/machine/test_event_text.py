@@ -25,17 +25,17 @@ from ytf.machine.event_text import describe_command, describe_event
 from ytf.machine.events import (
     AnyEvent,
     BackendGone,
-    BackendNoted,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
     ContainersRecovered,
     DeadlinePassed,
-    JobResumed,
-    JobStalled,
+    JobBecameIdle,
+    JobIdleEnded,
     KillRequested,
     LaunchFailed,
     MasterStarted,
+    MessageNoted,
     NodeLost,
     OutputLost,
     RequestRefused,
@@ -121,7 +121,7 @@ EVENTS: list[tuple[AnyEvent, EventKind, TaskId | None, str]] = [
         *(EventKind.CONTAINER_COMPLETED, None, "Container c9 ended (preempted)"),
     ),
     (NodeLost(node=N1), EventKind.NODE_LOST, None, "Node n1 was lost, with all its containers"),
-    (BackendNoted(text="Busy."), EventKind.BACKEND_NOTE, None, "Busy."),
+    (MessageNoted(text="Busy."), EventKind.NOTE, None, "Busy."),
     (
         BackendGone(reason="the node died"),
         *(EventKind.BACKEND_GONE, None, "All containers are lost: the node died"),
@@ -166,12 +166,12 @@ EVENTS: list[tuple[AnyEvent, EventKind, TaskId | None, str]] = [
         ),
     ),
     (
-        JobStalled(since=-299.0),
-        *(EventKind.JOB_STALLED, None, "No program has used the processor for 300 s"),
+        JobBecameIdle(since=-299.0),
+        *(EventKind.JOB_BECAME_IDLE, None, "No program has used the processor for 300 s"),
     ),
     (
-        JobResumed(),
-        *(EventKind.JOB_RESUMED, None, "The job no longer only waits"),
+        JobIdleEnded(),
+        *(EventKind.JOB_IDLE_ENDED, None, "The job is no longer idle"),
     ),
     (
         DeadlinePassed(deadline=deadlines.ALLOCATION, note="The queue is full."),
@@ -199,9 +199,9 @@ def _published(hosts: int) -> PublishClusterSpec:
 COMMANDS: list[tuple[AnyCommand, EventKind, TaskId | None, str]] = [
     (
         RunAttempt(task=WORKER, container=C1, attempt=2, generation=1, grace_s=1.0),
-        *(EventKind.TASK_RESTARTING, WORKER, "worker:0 restarts in its container (attempt 2)"),
+        *(EventKind.TASK_RESTART_ORDERED, WORKER, "worker:0 restarts in its container (attempt 2)"),
     ),
-    (_request(2), EventKind.TASK_RESTARTING, WORKER, "worker:0 restarts in a new container"),
+    (_request(2), EventKind.TASK_RESTART_ORDERED, WORKER, "worker:0 restarts in a new container"),
     (
         _published(1),
         *(EventKind.CLUSTER_SPEC_PUBLISHED, None),
@@ -214,7 +214,7 @@ COMMANDS: list[tuple[AnyCommand, EventKind, TaskId | None, str]] = [
     ),
     (
         StopTask(task=WORKER, container=C1, grace_s=1.0),
-        *(EventKind.TASK_STOPPING, WORKER, "worker:0 was told to stop"),
+        *(EventKind.TASK_STOP_ORDERED, WORKER, "worker:0 was told to stop"),
     ),
     (
         FinishJob(status=FinalStatus.FAILED, diagnostics="worker:0 fell.\nmore"),
@@ -255,7 +255,7 @@ def test_every_event_and_command_has_a_text_and_every_kind_is_used() -> None:
     commands = {type(command) for command, *_ in COMMANDS} | {type(c) for c in UNTOLD}
     assert commands == set(get_args(AnyCommand))
     used = {kind for _, kind, *_ in EVENTS} | {kind for _, kind, *_ in COMMANDS}
-    assert used == set(EventKind) - {EventKind.MASTER_SILENT}, "the client adds that one"
+    assert used == set(EventKind) - {EventKind.MASTER_UNREACHABLE}, "the client adds that one"
 
 
 @pytest.mark.parametrize("cause", Cause)

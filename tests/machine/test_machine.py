@@ -60,20 +60,20 @@ def test_each_container_profile_has_a_priority_that_no_later_profile_changes() -
 
 def test_why_containers_are_awaited_is_known_until_they_are_there() -> None:
     world = Scenario(job("worker:2"))
-    world.feed(e.BackendNoted(text="The queue is full.", is_waiting=True))
+    world.feed(e.MessageNoted(text="The queue is full.", is_waiting=True))
     assert world.machine.state.backend_note == "The queue is full."
-    world.feed(e.BackendNoted(text="worker: 2 tasks share 1 node"))
+    world.feed(e.MessageNoted(text="worker: 2 tasks share 1 node"))
     assert world.machine.state.backend_note == "The queue is full."
     world.allocate_all()
     assert world.machine.state.backend_note == ""
-    world.feed(e.BackendNoted(text="The queue was full.", is_waiting=True))
+    world.feed(e.MessageNoted(text="The queue was full.", is_waiting=True))
     assert world.machine.state.backend_note == "", "that came too late"
 
 
 def test_a_warning_is_kept_once() -> None:
     world = Scenario(job("worker:2")).start()
     for _ in range(2):  # a second master is told it, too
-        world.feed(e.BackendNoted(text="ports are open", is_warning=True))
+        world.feed(e.MessageNoted(text="ports are open", is_warning=True))
     assert world.machine.state.warnings == ["ports are open"]
 
 

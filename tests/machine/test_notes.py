@@ -1,4 +1,4 @@
-"""Notes about a job in which every program waits, and about output that was lost."""
+"""Notes about a job in which every program is idle, and about output that was lost."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ def told(world: Scenario) -> str:
     return "\n".join(notes(world.spec, world.machine.state))
 
 
-def stall(world: Scenario) -> str:
-    world.feed(e.JobStalled(since=SINCE))
+def idle(world: Scenario) -> str:
+    world.feed(e.JobBecameIdle(since=SINCE))
     return told(world)
 
 
 def test_a_worker_that_waits_for_a_finished_peer() -> None:
     world = Scenario(job("ps:1,worker:2")).start()
     world.ends("worker:0")
-    text = stall(world)
+    text = idle(world)
     assert "since 1970-01-01 14:00:00 UTC. Running: worker:1. Ended successfully: worker:0." in text
     assert "-r chief:1" in text
-    world.feed(e.JobResumed())
+    world.feed(e.JobIdleEnded())
     assert told(world) == ""
 
 
 def test_a_group_that_never_ends() -> None:
     world = Scenario(job("driver:1,worker:2")).start()
     world.ends("driver:0")
-    assert "--untracked worker" in stall(world)
+    assert "--untracked worker" in idle(world)
 
 
 def test_programs_that_wait_for_each_other() -> None:
     world = Scenario(job("ps:1,worker:2")).start()
-    assert "Running: worker:0, worker:1. `ytf logs`" in stall(world)
+    assert "Running: worker:0, worker:1. `ytf logs`" in idle(world)
     world.ends("worker:0")
     assert "Ended successfully: worker:0" in told(world)
     world.ends("worker:1")
@@ -55,7 +55,7 @@ def test_which_programs_the_job_waits_for() -> None:
     world.allocate_all()
     world.register_all()
     assert world.machine.running_programs() == []
-    assert stall(world) == "", "a job that starts waits for other things"
+    assert idle(world) == "", "a job that starts waits for other things"
     world.run_all()
     assert len(world.machine.running_programs()) == 3
     world.ends("worker:0")
@@ -65,8 +65,8 @@ def test_which_programs_the_job_waits_for() -> None:
 
 
 def test_servers_and_terminals_may_wait() -> None:
-    assert stall(Scenario(job("ps:1,worker:1", servers=True)).start()) == ""
-    assert stall(Scenario(job("worker:1", client=True)).start()) == ""
+    assert idle(Scenario(job("ps:1,worker:1", servers=True)).start()) == ""
+    assert idle(Scenario(job("worker:1", client=True)).start()) == ""
 
 
 def test_lost_output_is_told_while_the_job_runs_and_after() -> None:

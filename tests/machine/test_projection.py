@@ -6,12 +6,12 @@ import pytest
 
 from tests.backends.yarn.staged_jobs import SPEC, running
 from ytf.journal.format import Entry
-from ytf.machine.events import BackendNoted
+from ytf.machine.events import MessageNoted
 from ytf.machine.projection import Projection
 
 EVENTS = [
     Entry(1000.0 + n, event)
-    for n, event in enumerate([*(e for batch in running() for e in batch), BackendNoted(text="x")])
+    for n, event in enumerate([*(e for batch in running() for e in batch), MessageNoted(text="x")])
 ]
 
 

@@ -1,4 +1,4 @@
-"""Which starters count as lost, and which jobs as stalled; the times are the test's own."""
+"""Which starters count as lost, and which jobs as idle; the times are the test's own."""
 
 from __future__ import annotations
 

@@ -414,9 +414,9 @@ async def test_programs_that_only_wait_are_told_of(
     conditions[container] = ProgramCondition(attempt=1)
     await job.until(lambda: len(job.master.status().notes) == 1)
     # The status may be ahead of the events, which are shown once they are in the journal.
-    await job.until(lambda: "job-resumed" in [e.event for e in job.master.events()])
+    await job.until(lambda: "job-idle-ended" in [e.event for e in job.master.events()])
     assert [e.event for e in job.master.events()][-3:] == [
-        *("output-lost", "job-stalled", "job-resumed"),
+        *("output-lost", "job-became-idle", "job-idle-ended"),
     ]
     await job.die()
 

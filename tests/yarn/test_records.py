@@ -79,7 +79,7 @@ def test_while_there_is_no_room_for_the_next_master_the_last_that_was_known_is_t
     assert _spec(yarn, job) == spec
     events = yarn.run("ytf", "events", job).stdout.splitlines()
     assert any("task-started" in line for line in events)
-    assert "master-silent" in events[-1]
+    assert "master-unreachable" in events[-1]
 
     (yarn.work / "gate" / "done").touch()
     yarn.wait(other, "SUCCEEDED")

@@ -25,17 +25,17 @@ from ytf.machine.commands import (
 from ytf.machine.events import (
     AnyEvent,
     BackendGone,
-    BackendNoted,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
     ContainersRecovered,
     DeadlinePassed,
-    JobResumed,
-    JobStalled,
+    JobBecameIdle,
+    JobIdleEnded,
     KillRequested,
     LaunchFailed,
     MasterStarted,
+    MessageNoted,
     NodeLost,
     OutputLost,
     RequestRefused,
@@ -127,8 +127,8 @@ def _describe_event(
             return _container_completed(event, tasks.get(event.container))
         case NodeLost():
             return EventKind.NODE_LOST, None, f"Node {event.node} was lost, with all its containers"
-        case BackendNoted():
-            return EventKind.BACKEND_NOTE, None, event.text
+        case MessageNoted():
+            return EventKind.NOTE, None, event.text
         case BackendGone():
             return EventKind.BACKEND_GONE, None, f"All containers are lost: {event.reason}"
         case StarterRegistered():
@@ -151,11 +151,11 @@ def _describe_event(
         case OutputLost():
             text = f"{event.task} (attempt {event.attempt}): {_OUTPUT_LOST}"
             return EventKind.OUTPUT_LOST, event.task, text
-        case JobStalled():
+        case JobBecameIdle():
             text = f"No program has used the processor for {at - event.since:.0f} s"
-            return EventKind.JOB_STALLED, None, text
-        case JobResumed():
-            return EventKind.JOB_RESUMED, None, "The job no longer only waits"
+            return EventKind.JOB_BECAME_IDLE, None, text
+        case JobIdleEnded():
+            return EventKind.JOB_IDLE_ENDED, None, "The job is no longer idle"
         case ShellRequested():
             text = f"{event.by} asked for a shell in {event.task}"
             return EventKind.SHELL_REQUESTED, event.task, text
@@ -179,14 +179,14 @@ def _describe_command(command: AnyCommand) -> _Description | None:
             return EventKind.CLUSTER_SPEC_PUBLISHED, None, text
         case RunAttempt(task=task, attempt=attempt):
             text = f"{task} restarts in its container (attempt {attempt})"
-            return EventKind.TASK_RESTARTING, task, text
+            return EventKind.TASK_RESTART_ORDERED, task, text
         case RequestContainer(request=request):
             if request_number(request) == 1:
                 return None  # every task begins with it
             task = requesting_task(request)
-            return EventKind.TASK_RESTARTING, task, f"{task} restarts in a new container"
+            return EventKind.TASK_RESTART_ORDERED, task, f"{task} restarts in a new container"
         case StopTask(task=task):
-            return EventKind.TASK_STOPPING, task, f"{task} was told to stop"
+            return EventKind.TASK_STOP_ORDERED, task, f"{task} was told to stop"
         case FinishJob(status=status, diagnostics=why):
             return (
                 EventKind.JOB_FINISHED,

@@ -126,8 +126,10 @@ class NodeLost(Event, frozen=True, kw_only=True):
     node: NodeId
 
 
-class BackendNoted(Event, frozen=True, kw_only=True):
-    """The backend has a message for the users of the job. The machine does nothing about it.
+class MessageNoted(Event, frozen=True, kw_only=True):
+    """The backend or the registry has a message for the users of the job.
+
+    No policy depends on it.
 
     ``is_waiting``: the message says why containers are not allocated yet. It is
     part of the job's diagnostics until they are. ``is_warning``: the users have to
@@ -219,8 +221,8 @@ class OutputLost(Event, frozen=True, kw_only=True):
     at: float
 
 
-class JobStalled(Event, frozen=True, kw_only=True):
-    """All running programs have used no processor time for the spec's ``idle_s``.
+class JobBecameIdle(Event, frozen=True, kw_only=True):
+    """All running programs have been idle for the spec's ``idle_s``: none used the processor.
 
     ``since`` is when the last of them did.
     """
@@ -228,8 +230,8 @@ class JobStalled(Event, frozen=True, kw_only=True):
     since: float
 
 
-class JobResumed(Event, frozen=True, kw_only=True):
-    """After ``JobStalled``: a program uses the processor, or the job waits for something else."""
+class JobIdleEnded(Event, frozen=True, kw_only=True):
+    """After ``JobBecameIdle``: a program uses the processor, or the job waits for another thing."""
 
 
 class ShellRequested(Event, frozen=True, kw_only=True):
@@ -267,15 +269,15 @@ AnyEvent = (
     | LaunchFailed
     | ContainerCompleted
     | NodeLost
-    | BackendNoted
+    | MessageNoted
     | BackendGone
     | StarterRegistered
     | StarterLost
     | TaskStarted
     | TaskExited
     | OutputLost
-    | JobStalled
-    | JobResumed
+    | JobBecameIdle
+    | JobIdleEnded
     | ShellRequested
     | KillRequested
     | DeadlinePassed
@@ -288,7 +290,7 @@ BackendEvent = (
     | ContainerCompleted
     | ContainersRecovered
     | NodeLost
-    | BackendNoted
+    | MessageNoted
     | BackendGone
     | KillRequested
 )

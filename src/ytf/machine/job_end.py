@@ -66,7 +66,7 @@ def decide(
     """Decide the outcome of the job: no task starts any more. ``stop_all`` stops the others."""
     state.final = status
     state.diagnostics = text
-    state.stalled_since = None
+    state.idle_since = None
     state.deadlines.clear()
     out: list[AnyCommand] = []
     for task in state.tasks.values():

@@ -41,17 +41,17 @@ from ytf.machine.deadlines import (
 from ytf.machine.events import (
     AnyEvent,
     BackendGone,
-    BackendNoted,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
     ContainersRecovered,
     DeadlinePassed,
-    JobResumed,
-    JobStalled,
+    JobBecameIdle,
+    JobIdleEnded,
     KillRequested,
     LaunchFailed,
     MasterStarted,
+    MessageNoted,
     NodeLost,
     OutputLost,
     RequestRefused,
@@ -191,7 +191,7 @@ class Machine:
                 for container_id, container in list(self.state.containers.items()):
                     if container.node == event.node:
                         self._container_gone(container_id, Cause.NODE_LOST, "", at)
-            case BackendNoted():
+            case MessageNoted():
                 if event.is_waiting and self._table.requests:
                     self.state.backend_note = event.text
                 if event.is_warning and event.text not in self.state.warnings:
@@ -210,11 +210,11 @@ class Machine:
                 self._task_exited(event, at)
             case OutputLost():
                 self._output_lost(event.task, event.at)
-            case JobStalled():
+            case JobBecameIdle():
                 if self.running_programs():
-                    self.state.stalled_since = event.since
-            case JobResumed():
-                self.state.stalled_since = None
+                    self.state.idle_since = event.since
+            case JobIdleEnded():
+                self.state.idle_since = None
             case ShellRequested():
                 return  # for people to read
             case KillRequested():

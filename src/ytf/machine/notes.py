@@ -22,8 +22,8 @@ def notes(spec: JobSpec, state: MachineState) -> Iterator[str]:
     """All notes about a job, as its state is now."""
     if state.final is FinalStatus.SUCCEEDED:
         yield from _after_chief(spec, state)
-    if state.stalled_since is not None:
-        yield _stalled(spec, state, state.stalled_since)
+    if state.idle_since is not None:
+        yield _idle(spec, state, state.idle_since)
     if state.output_lost:
         yield _output_lost(state)
     # Of a job that failed or was killed, the reason is what counts.
@@ -60,17 +60,17 @@ def _after_chief(spec: JobSpec, state: MachineState) -> Iterator[str]:
         yield f"failed, though {chiefs} succeeded, which decides: {join_names(reasons)}"
 
 
-def _stalled(spec: JobSpec, state: MachineState, since: float) -> str:
+def _idle(spec: JobSpec, state: MachineState, since: float) -> str:
     """Who waits since when, who has ended, and which option helps."""
     tracked = _tracked(spec, state)
     waiting = [t for t in tracked if t.state is TaskState.RUNNING]
     ended = [t for t in tracked if t.state is TaskState.SUCCEEDED]
     text = (
-        "nothing but waiting happens: no program has used the processor since "
+        "all programs are idle: none has used the processor since "
         f"{_clock(since)}. Running: {join_names([t.id for t in waiting])}."
     )
     if not ended:
-        return f"{text} `ytf logs` shows what they said last; --timeout limits a job's time"
+        return f"{text} `ytf logs` shows their last output; --timeout limits a job's time"
     text += f" Ended successfully: {join_names([t.id for t in ended])}."
     if {group_of(t.id) for t in waiting} & {group_of(t.id) for t in ended}:
         return (

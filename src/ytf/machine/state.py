@@ -150,8 +150,8 @@ class MachineState(msgspec.Struct, kw_only=True):
     final: FinalStatus | None = None
     """How the job ends. It is decided before all tasks have stopped."""
     stopping: Stopping = Stopping.NONE
-    stalled_since: float | None = None
-    """Since when no running program has used processor time, if the master has noticed it."""
+    idle_since: float | None = None
+    """Since when all running programs are idle, if the master has noticed it."""
     output_lost: dict[TaskId, float] = {}
     """The tasks whose output may be incomplete, and since when: the disk of their logs was full."""
     backend_note: str = ""

@@ -1,4 +1,4 @@
-"""Finds programs that lose output, and jobs in which every program only waits, for the master.
+"""Finds programs that lose output, and jobs whose programs are all idle, for the master.
 
 The registry knows how each program was at its starter's last heartbeat.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ytf.machine.events import JobResumed, JobStalled, OutputLost
+from ytf.machine.events import JobBecameIdle, JobIdleEnded, OutputLost
 from ytf.machine.machine import Machine
 from ytf.registry.api import ProgramCondition
 from ytf.specs.ids import ContainerId, TaskId
@@ -20,7 +20,7 @@ class ProgramMonitor:
 
     It reports each thing once: an event may wait for the journal, and then the
     machine does not know it yet. ``condition`` finds a program's by its
-    container, ``idle_s`` is how long all programs may wait; None: for ever.
+    container, ``idle_s`` is how long all programs may be idle; None: for ever.
     """
 
     def __init__(self, machine: Machine, condition: _FindCondition, idle_s: float | None) -> None:
@@ -28,9 +28,11 @@ class ProgramMonitor:
         self._condition = condition
         self._idle_s = idle_s
         self._reported_lost: set[TaskId] = set(machine.state.output_lost)
-        self._is_stalled = machine.state.stalled_since is not None
+        self._is_idle = machine.state.idle_since is not None
 
-    def check(self, now: float, wall_now: float) -> Iterator[OutputLost | JobStalled | JobResumed]:
+    def check(
+        self, now: float, wall_now: float
+    ) -> Iterator[OutputLost | JobBecameIdle | JobIdleEnded]:
         """What has changed since the last check. ``now`` is of the conditions' monotonic clock."""
         state = self._machine.state
         for container_id, container in state.containers.items():
@@ -47,18 +49,18 @@ class ProgramMonitor:
                 )
         if self._idle_s is None or state.final is not None:
             return
-        change = check_for_stall(
+        change = check_for_idleness(
             now,
             self._idle_s,
             self._machine.running_programs(),
             self._current_condition,
-            is_stalled=self._is_stalled,
+            is_idle=self._is_idle,
         )
-        if isinstance(change, JobStalled):
-            self._is_stalled = True
-            yield JobStalled(since=wall_now - (now - change.since))
+        if isinstance(change, JobBecameIdle):
+            self._is_idle = True
+            yield JobBecameIdle(since=wall_now - (now - change.since))
         elif change is not None:
-            self._is_stalled = False
+            self._is_idle = False
             yield change
 
     def _current_condition(self, container: ContainerId) -> ProgramCondition | None:
@@ -68,19 +70,19 @@ class ProgramMonitor:
         return known if known is not None and known.attempt == task.attempt else None
 
 
-def check_for_stall(
+def check_for_idleness(
     now: float,
     idle_s: float,
     running: Sequence[ContainerId],
     condition: Callable[[ContainerId], ProgramCondition | None],
     *,
-    is_stalled: bool,
-) -> JobStalled | JobResumed | None:
-    """The event if all running programs began to wait, or one no longer does; else None.
+    is_idle: bool,
+) -> JobBecameIdle | JobIdleEnded | None:
+    """The event if all running programs have become idle, or one no longer is; else None.
 
     ``running`` are the containers of all running programs, empty if the job
     waits for something else. All times are of one monotonic clock, also
-    ``JobStalled.since``. A program whose starter has not called this master yet
+    ``JobBecameIdle.since``. A program whose starter has not called this master yet
     changes nothing.
     """
     since: float | None = None
@@ -93,5 +95,5 @@ def check_for_stall(
             break
         since = known.idle_since if since is None else max(since, known.idle_since)
     if since is None:
-        return JobResumed() if is_stalled else None
-    return JobStalled(since=since) if not is_stalled and now - since >= idle_s else None
+        return JobIdleEnded() if is_idle else None
+    return JobBecameIdle(since=since) if not is_idle and now - since >= idle_s else None

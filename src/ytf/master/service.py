@@ -39,12 +39,12 @@ from ytf.machine.deadlines import ALLOCATION, MAY_FAIL_JOB, RENDEZVOUS
 from ytf.machine.events import (
     AnyEvent,
     BackendGone,
-    BackendNoted,
     ContainerCompleted,
     DeadlinePassed,
     KillRequested,
     LaunchFailed,
     MasterStarted,
+    MessageNoted,
     ShellRequested,
     StarterRegistered,
     TaskExited,
@@ -307,7 +307,7 @@ class Master:
 
     def note(self, text: str, *, is_warning: bool = False) -> None:
         """Tell the users of the job something that its registry has found."""
-        self._post(BackendNoted(text=text, is_warning=is_warning))
+        self._post(MessageNoted(text=text, is_warning=is_warning))
 
     # ------------------------------------------------------------------ recovery and run
 

@@ -249,8 +249,8 @@ class Timeouts(Spec, frozen=True, kw_only=True):
     job ends when all tracked tasks have ended, as it does without such a group.
     """
     idle_s: float | None = 300.0
-    """How long all running programs may use no processor time (less than 2 % of a core each)
-    before status and ``--wait`` say so. The job goes on. ``null``: it is never said.
+    """How long all running programs may be idle (less than 2 % of a core each) before status and
+    ``--wait`` say so. The job goes on. ``null``: it is never said.
     """
     stop_grace_s: float = 10.0
     """From SIGTERM to SIGKILL."""

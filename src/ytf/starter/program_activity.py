@@ -1,4 +1,4 @@
-"""Notices how long a program has used no processor time: it only waits.
+"""Notices how long a program has been idle: it used no processor time.
 
 Output does not count: programs that wait for a peer say so every few seconds
 (TensorFlow: "CreateSession still waiting for response from worker").
@@ -10,7 +10,7 @@ import time
 
 CHECK_EVERY_S = 10.0
 IDLE_SHARE = 0.02
-"""A program that uses less than this share of one core between two checks only waits.
+"""A program that uses less than this share of one core between two checks is idle.
 
 Measured: an idle TensorFlow server 0.05 %, a session that waits for a worker 0.25 %.
 """

@@ -31,13 +31,13 @@ from ytf.machine.commands import CancelRequest, ContainerProfile, ReleaseContain
 from ytf.machine.events import (
     BackendEvent,
     BackendGone,
-    BackendNoted,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
     ContainersRecovered,
     KillRequested,
     LaunchFailed,
+    MessageNoted,
     RequestRefused,
 )
 from ytf.specs.ids import ContainerId, NodeId, RequestId, TaskId, group_of, index_of
@@ -246,7 +246,7 @@ class LocalContainerBackend:
             self._send({"op": "pong"})
             return
         if message["op"] == "warning":
-            self._events.put_nowait(BackendNoted(text=message["text"], is_warning=True))
+            self._events.put_nowait(MessageNoted(text=message["text"], is_warning=True))
             return
         container = ContainerId(message["container"])
         if message["op"] == "failed":

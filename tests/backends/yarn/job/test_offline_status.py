@@ -86,7 +86,10 @@ def test_a_silent_master_is_told_as_it_was_and_not_disturbed(world: World) -> No
     assert spec.members == {"ps": ("node7:4002",), "worker": ("node7:4003",)}
     *earlier, last = job.events()
     assert earlier[0].text == "Master attempt 1 started"
-    assert (last.event, last.text) == ("master-silent", status.diagnostics.partition(" This")[0])
+    assert (last.event, last.text) == (
+        "master-unreachable",
+        status.diagnostics.partition(" This")[0],
+    )
     assert world.contents() == before
 
 
@@ -135,7 +138,7 @@ def test_a_master_that_never_wrote_anything_is_said_to_be_silent(world: World) -
     status = world.job().status()
     assert status.diagnostics.startswith("Master attempt 1 does not answer right now")
     assert [task.state for task in status.tasks] == [TaskState.PENDING, TaskState.PENDING]
-    assert [event.event for event in world.job().events()] == ["master-silent"]
+    assert [event.event for event in world.job().events()] == ["master-unreachable"]
     assert world.job().cluster_spec() is None
 
 

@@ -36,12 +36,12 @@ from ytf.hadoop.yarn.ids import NodeId as YarnNodeId
 from ytf.hadoop.yarn.records import Container, FinalApplicationStatus, NodeState
 from ytf.machine.commands import CancelRequest, ReleaseContainer
 from ytf.machine.events import (
-    BackendNoted,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
     ContainersRecovered,
     LaunchFailed,
+    MessageNoted,
     NodeLost,
     RequestRefused,
 )
@@ -102,7 +102,7 @@ async def test_tasks_that_were_to_be_spread_and_share_a_node_are_told_of(world: 
     assert isinstance(await world.next(), ContainerAllocated)
     assert isinstance(await world.next(), ContainerAllocated)
     told = "spread: 2 tasks share 1 node, though they are to be spread"
-    assert await world.next() == BackendNoted(text=told)
+    assert await world.next() == MessageNoted(text=told)
 
 
 async def test_a_node_that_comes_later_is_asked_for(world: World) -> None:
@@ -195,7 +195,7 @@ async def test_a_wait_is_told_with_what_is_missing(
     world.rm.answers.put_nowait(allocation())
     world.rm.answers.put_nowait(allocation())
     told = await world.next()
-    assert isinstance(told, BackendNoted)
+    assert isinstance(told, MessageNoted)
     assert told.is_waiting
     assert told.text.startswith("Waiting for 1 of 1 containers: 1 × worker (128 MB, 1 vcores). ")
     assert "has 1024 MB, 4 vcores left" in told.text

@@ -72,7 +72,7 @@ def _record_from_journal(
     # Imported here: it loads the job machine, which clients of a job with a master do not need.
     from ytf.backends.yarn.job.journal_reader import read_journalled_job
 
-    event = JobEvent(at=time.time(), event=EventKind.MASTER_SILENT.value, text=silence)
+    event = JobEvent(at=time.time(), event=EventKind.MASTER_UNREACHABLE.value, text=silence)
     journalled = read_journalled_job(application.home, _log_pages(application))
     if journalled is None:
         return _record_from_report(report, spec, silence, event)

@@ -50,12 +50,12 @@ from ytf.log import log
 from ytf.machine.commands import CancelRequest, ContainerProfile, ReleaseContainer, RequestContainer
 from ytf.machine.events import (
     BackendEvent,
-    BackendNoted,
     Cause,
     ContainerAllocated,
     ContainerCompleted,
     ContainersRecovered,
     LaunchFailed,
+    MessageNoted,
     NodeLost,
     RequestRefused,
 )
@@ -445,9 +445,9 @@ class YarnContainerBackend:
         now = asyncio.get_running_loop().time()
         waiting = self._messages.waiting(self._requests, len(self._held), self.supply(), now)
         if waiting:
-            self._events.put_nowait(BackendNoted(text=waiting, is_waiting=True))
+            self._events.put_nowait(MessageNoted(text=waiting, is_waiting=True))
         for text in self._messages.shared_nodes(self._requests):
-            self._events.put_nowait(BackendNoted(text=text))
+            self._events.put_nowait(MessageNoted(text=text))
 
     # ------------------------------------------------------------------ the nodes
 
