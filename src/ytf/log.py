@@ -11,7 +11,7 @@ import os
 import time
 
 MOST_BYTES = 8 * 1024 * 1024
-"""What one process writes at most, but for its last words."""
+"""What one process writes at most, but for the line that says why it ends."""
 LONGEST_LINE = 4096
 _AT_ONCE = 1000
 _PER_S = 1.0

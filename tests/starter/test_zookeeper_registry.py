@@ -26,7 +26,6 @@ from ytf.starter.master_locator import MasterLocator
 from ytf.starter.zookeeper_registry import ZooKeeperRegistryClient
 from ytf.starter.zookeeper_session import ZooKeeperSession
 from ytf.testing.waiting import eventually
-from ytf.wire.allowance import Allowance
 from ytf.wire.registry_documents import Instance, read_component, write_instance
 from ytf.wire.signing import Signer
 
@@ -281,7 +280,7 @@ def test_the_end_does_not_wait_for_a_zookeeper_that_hangs(
 def test_no_server_ends_a_starter(master: FakeMaster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper_component, "_FIRST_WAIT_S", 0.001)
     monkeypatch.setattr(zookeeper_component, "_LONGEST_WAIT_S", 0.001)
-    monkeypatch.setattr(Allowance, "MOST", 1e6)
+    monkeypatch.setattr(zookeeper_component, "_LOOKS_AT_ONCE", 1e6)
     chance = random.Random(7)
     connections = 0
 

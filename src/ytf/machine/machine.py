@@ -419,8 +419,8 @@ class Machine:
         if self.state.final is None:
             why = f": {event.reason}" if event.reason else ""
             self._end(FinalStatus.KILLED, f"Killed by {event.by}{why}.", at)
-        for patience in (AFTER_CHIEF, EVALUATION):
-            self.state.deadlines.pop(patience, None)
+        for deadline in (AFTER_CHIEF, EVALUATION):
+            self.state.deadlines.pop(deadline, None)
 
     def _end(self, status: FinalStatus, text: str, at: float) -> None:
         """Decide how the job ends. ``_reconcile`` stops its containers."""

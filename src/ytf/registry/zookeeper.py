@@ -47,7 +47,7 @@ from ytf.registry.zookeeper_client import (
 )
 from ytf.specs.ids import ContainerId, task_id
 from ytf.specs.status import ClusterSpec
-from ytf.wire.allowance import Allowance
+from ytf.wire.rate_limit import RateLimiter
 from ytf.wire.registry_documents import (
     COMPONENTS,
     LONGEST_COMPONENT,
@@ -60,6 +60,9 @@ from ytf.wire.signing import Signer
 
 _PAUSE_S = 1.0
 """After a refusal."""
+_LOOKS_AT_ONCE = 8
+_LOOKS_PER_S = 1
+"""How often a znode that others change is looked at: so often at once, then so often a second."""
 _TELL_AFTER_S = 5.0
 """How long a connection may be lost before the job's events tell."""
 REMOVE_S = 10.0
@@ -97,7 +100,7 @@ class ZooKeeperRegistry:
         self._started = asyncio.Event()
         self._waits: dict[ContainerId, tuple[int, asyncio.Task[None]]] = {}
         self._work: set[asyncio.Task[None]] = set()
-        self._strangers = LimitedLog()
+        self._limited_log = LimitedLog()
         self._has_warned = False
 
     # The port.
@@ -167,7 +170,7 @@ class ZooKeeperRegistry:
 
     async def _wait_for_component(self, container: ContainerId, attempt: int) -> None:
         path = self._component(container)
-        allowance = Allowance()
+        limiter = RateLimiter(burst=_LOOKS_AT_ONCE, per_s=_LOOKS_PER_S)
         await self._started.wait()
         while True:
             changed = asyncio.Event()
@@ -179,12 +182,12 @@ class ZooKeeperRegistry:
                 await self._zk.connection()
                 continue
             except (KazooException, JournalError) as error:
-                self._strangers.write(f"{path}: {_named(error)}")
+                self._limited_log.write(f"{path}: {_named(error)}")
                 await asyncio.sleep(_PAUSE_S)
                 continue
             await changed.wait()
             # It may be somebody else's, and change as often as they like.
-            await asyncio.sleep(allowance.wait_s())
+            await asyncio.sleep(limiter.delay_s())
 
     async def _register(self, container: ContainerId, attempt: int, stat: ZnodeStat) -> bool:
         """Take a registration; False if the znode does not hold the one that is waited for."""
@@ -200,7 +203,7 @@ class ZooKeeperRegistry:
                 data, job=self._job, container=container, signer=self._signer
             )
         if component is None:
-            self._tell_of_stranger(container)
+            self._report_unsigned(container)
             return False
         if component.attempt != attempt or self._sink is None:
             return False
@@ -218,8 +221,8 @@ class ZooKeeperRegistry:
             self._rest.note_registered(container, attempt)
         return True
 
-    def _tell_of_stranger(self, container: ContainerId) -> None:
-        self._strangers.write(f"{self._component(container)} is not signed with the job's secret")
+    def _report_unsigned(self, container: ContainerId) -> None:
+        self._limited_log.write(f"{self._component(container)} is not signed with the job's secret")
         if not self._has_warned and self._sink is not None:
             self._has_warned = True
             self._sink.note(
@@ -237,7 +240,7 @@ class ZooKeeperRegistry:
 
     async def _keep_instance(self) -> None:
         """Make the job's znodes, write each cluster spec, and again if others change it."""
-        allowance = Allowance()
+        limiter = RateLimiter(burst=_LOOKS_AT_ONCE, per_s=_LOOKS_PER_S)
         while True:
             self._spec_changed.clear()
             changed = asyncio.Event()
@@ -247,11 +250,11 @@ class ZooKeeperRegistry:
                 await self._zk.connection()
                 continue
             except KazooException as error:
-                self._strangers.write(f"{self._path}: ZooKeeper refuses it: {_named(error)}")
+                self._limited_log.write(f"{self._path}: ZooKeeper refuses it: {_named(error)}")
                 await asyncio.sleep(_PAUSE_S)
                 continue
             if await _first_of(self._spec_changed, changed) is changed:
-                await asyncio.sleep(allowance.wait_s())
+                await asyncio.sleep(limiter.delay_s())
 
     async def _write_instance(self, changed: asyncio.Event) -> None:
         """Give the job's znode its data; ``changed`` is set when it may have other data."""
@@ -274,7 +277,7 @@ class ZooKeeperRegistry:
         data = write_instance(instance, job=self._job, name=self._name, signer=self._signer)
         if len(data) <= LONGEST_INSTANCE:
             return data
-        self._strangers.write(
+        self._limited_log.write(
             f"the cluster spec has {len(data)} bytes, more than a znode in ZooKeeper may have; "
             "starters get it from the master"
         )
@@ -330,10 +333,10 @@ class ZooKeeperRegistry:
         self._work.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, KazooException | KazooTimeoutError):
-            self._strangers.write(f"ZooKeeper: {_named(error)}")
+            self._limited_log.write(f"ZooKeeper: {_named(error)}")
         elif error is not None:
             # Starters still have the second way.
-            self._strangers.write(f"a bug in ytf, please report it: {error!r}")
+            self._limited_log.write(f"a bug in ytf, please report it: {error!r}")
 
     async def _end_work(self) -> None:
         self._waits.clear()

@@ -66,8 +66,8 @@ BUFFER_LIMIT = 128 * 1024
 """Bytes that wait for a peer that does not read; more are not taken from the other one."""
 QUIET_S = 1.0
 """After the end of a shell: how long a stream that somebody else keeps open is read without news"""
-LAST_WORDS_S = 1.0
-"""How long the last frame may take when the container ends."""
+EXIT_MESSAGE_S = 1.0
+"""How long sending the exit message may take when the container ends."""
 
 
 class _EndError(Exception):
@@ -168,7 +168,7 @@ class ShellServer:
         except _EndError as exc:
             log("a shell in %s is ended: %s" % (self._config.task, exc))
             self._config.kill_all(self.has_ended)
-            self._say_last_words(str(exc))
+            self._send_exit(str(exc))
         except _ClientGoneError:
             return
         except (ForgedFrameError, ValueError) as exc:
@@ -299,13 +299,13 @@ class ShellServer:
         self._outgoing += self._writer.frame(EXIT, end.encode())
         self._is_told = True
 
-    def _say_last_words(self, reason: str) -> None:
+    def _send_exit(self, reason: str) -> None:
         """Tell the client that its shell was killed, if that goes quickly."""
         if self._is_told:
             return
         self._tell(ExitMessage(signal=signal.SIGKILL.value, reason=reason))
         try:
-            self._sock.settimeout(LAST_WORDS_S)
+            self._sock.settimeout(EXIT_MESSAGE_S)
             self._sock.sendall(self._outgoing)
         except OSError:
             return  # it notices that the connection is closed

@@ -2,7 +2,7 @@
 
 The task's znode is ephemeral: it ends with the session, and so with the starter.
 Others may change or remove both znodes. Then the task's own is put back and the
-job's is read again, but znodes are not looked at more often than an ``Allowance`` lets it.
+job's is read again, but znodes are not looked at more often than a ``RateLimiter`` lets it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ytf.starter.zookeeper_session import (
     ZooKeeperError,
     ZooKeeperSession,
 )
-from ytf.wire.allowance import Allowance
+from ytf.wire.rate_limit import RateLimiter
 from ytf.wire.registry_documents import COMPONENTS, LONGEST_INSTANCE
 
 TYPE_CHECKING = False
@@ -41,6 +41,9 @@ _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 2.0
 _TROUBLE_AFTER_S = 5.0
 """How long a connection may be lost before that is told."""
+_LOOKS_AT_ONCE = 8
+_LOOKS_PER_S = 1
+"""How often a znode that others change is looked at: so often at once, then so often a second."""
 _RETRY_S = 5.0
 """How long to wait after ZooKeeper has refused something."""
 
@@ -70,7 +73,7 @@ class ComponentNode:
         self._published: Optional[bytes] = None
         self._read_at = 0
         self._must_publish = self._must_read = True
-        self._allowance = Allowance()
+        self._limiter = RateLimiter(burst=_LOOKS_AT_ONCE, per_s=_LOOKS_PER_S)
         self._lost_at = time.monotonic()
         self._trouble = ""
         self._closed = threading.Event()
@@ -167,11 +170,11 @@ class ComponentNode:
         if self._must_publish:
             self._must_publish = False
             if self._data is not None:
-                self._closed.wait(self._allowance.wait_s())
+                self._closed.wait(self._limiter.delay_s())
                 self._publish(self._data)
         if self._must_read:
             self._must_read = False
-            self._closed.wait(self._allowance.wait_s())
+            self._closed.wait(self._limiter.delay_s())
             self._read_instance()
         self._tell_trouble("")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ytf.starter.master_locator import MasterLocator
     from ytf.wire.signing import Signer
 
-PATIENCE_S = 8.0
+REST_FALLBACK_S = 8.0
 """How long ZooKeeper may take before the master is asked instead; less with short heartbeats."""
 
 
@@ -62,7 +62,7 @@ class ZooKeeperRegistryClient(RestRegistryClient):
         )
         self._signer = signer
         self._job = job
-        self._patience_s = min(PATIENCE_S, heartbeat_timeout_s / 4)
+        self._rest_fallback_s = min(REST_FALLBACK_S, heartbeat_timeout_s / 4)
         self._node = ComponentNode(
             servers,
             job_path,
@@ -72,7 +72,7 @@ class ZooKeeperRegistryClient(RestRegistryClient):
         )
         self._changed = threading.Condition()
         self._published_spec: Optional[ReceivedClusterSpec] = None
-        self._strangers = LimitedLog()
+        self._limited_log = LimitedLog()
 
     # What starters call
 
@@ -108,7 +108,7 @@ class ZooKeeperRegistryClient(RestRegistryClient):
         if report == REGISTER:
             with self._changed:
                 if self._changed.wait_for(
-                    lambda: self._known_registration >= attempt, self._patience_s
+                    lambda: self._known_registration >= attempt, self._rest_fallback_s
                 ):
                     return
             log("the master has not seen attempt %d in ZooKeeper: telling it" % attempt)
@@ -121,7 +121,9 @@ class ZooKeeperRegistryClient(RestRegistryClient):
 
     def _fetch_spec(self, revision: int, newest: int) -> int:
         with self._changed:
-            self._changed.wait_for(lambda: self._spec_since(newest) is not None, self._patience_s)
+            self._changed.wait_for(
+                lambda: self._spec_since(newest) is not None, self._rest_fallback_s
+            )
             spec = self._spec_since(newest)
         if spec is None:
             log("cluster spec %d is not in ZooKeeper: asking the master for it" % newest)
@@ -138,7 +140,7 @@ class ZooKeeperRegistryClient(RestRegistryClient):
     def _take_instance(self, data: bytes) -> None:
         found = read_instance(data, job=self._job, signer=self._signer)
         if found is None:
-            self._strangers.write("the job's znode in ZooKeeper was not written by its master")
+            self._limited_log.write("the job's znode in ZooKeeper was not written by its master")
             return
         spec = ReceivedClusterSpec(found.generation, found.revision, found.members)
         with self._changed:
