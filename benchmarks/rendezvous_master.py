@@ -69,10 +69,10 @@ class Generous:
     def log_url(self, task: TaskId, attempt: int, container: ContainerId) -> str | None:
         """Nothing is written."""
 
-    def progress(self, share: float) -> None:
+    def report_progress(self, share: float) -> None:
         """Nobody looks."""
 
-    def supply(self) -> str:
+    def headroom_text(self) -> str:
         """Whatever is asked for."""
         return "everything"
 

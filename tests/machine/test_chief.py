@@ -30,7 +30,7 @@ def test_workers_get_a_bounded_time_after_the_chiefs_success(chief: str) -> None
     assert f"{chief}:0 succeeded" in told(world)
     assert "worker:0, worker:1 to end" in told(world)
     assert "may end by themselves; they are stopped in 30 s" in waits_for(
-        world.machine.state, supply="", now=world.now
+        world.machine.state, headroom="", now=world.now
     )
     world.pass_deadline()
     assert all(is_stopping(world, task) for task in ("ps:0", "worker:0", "worker:1"))

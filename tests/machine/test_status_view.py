@@ -52,8 +52,8 @@ def machine_state(*states: TaskState, **deadlines: float) -> MachineState:
     return MachineState(tasks=tasks, deadlines=deadlines)
 
 
-def said(job: MachineState, supply: str = "The queue is full.") -> str:
-    return waits_for(job, supply=supply, now=1000.0)
+def said(job: MachineState, headroom: str = "The queue is full.") -> str:
+    return waits_for(job, headroom=headroom, now=1000.0)
 
 
 def test_containers_and_what_there_is() -> None:

@@ -80,10 +80,10 @@ class Backend:
     def log_url(self, task: TaskId, attempt: int, container: ContainerId) -> str | None:
         return f"log:{task}/{attempt}"
 
-    def progress(self, share: float) -> None:
+    def report_progress(self, share: float) -> None:
         self.shares.append(share)
 
-    def supply(self) -> str:
+    def headroom_text(self) -> str:
         return "The queue is full."
 
     async def finish(self, record: JobRecord, *, keep_staging: bool = False) -> bool:

@@ -104,11 +104,11 @@ class ContainerBackend(Protocol):
         """Return the URL of an attempt's logs, for a browser."""
         ...
 
-    def progress(self, share: float) -> None:
+    def report_progress(self, share: float) -> None:
         """Report the progress of the job, from 0 to 1, to the backend's own user interface."""
         ...
 
-    def supply(self) -> str:
+    def headroom_text(self) -> str:
         """Describe in one sentence what the cluster or queue can grant now, for diagnostics."""
         ...
 

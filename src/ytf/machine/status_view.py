@@ -96,9 +96,9 @@ class StatusView:
         """The addresses of all tasks; None before all are known."""
         return self._machine.state.published
 
-    def waits_for(self, supply: str, now: float) -> str:
-        """What the job waits for, in words. ``supply`` is what its backend has to offer."""
-        return waits_for(self._machine.state, supply=supply, now=now)
+    def waits_for(self, headroom: str, now: float) -> str:
+        """What the job waits for, in words. ``headroom`` is what its backend has to offer."""
+        return waits_for(self._machine.state, headroom=headroom, now=now)
 
     def log_location(self, task: TaskId) -> LogLocation | None:
         """Where the logs of a task's newest attempt are; None if it has no container yet."""
@@ -158,10 +158,10 @@ class StatusView:
         return f"http://{task.host}:{task.port}/"
 
 
-def waits_for(state: MachineState, *, supply: str, now: float) -> str:
+def waits_for(state: MachineState, *, headroom: str, now: float) -> str:
     """What the job waits for, in sentences; empty if all tasks run or have ended.
 
-    ``supply`` is what the backend has to offer.
+    ``headroom`` is what the backend has to offer.
     """
     if state.finished:
         return ""
@@ -173,7 +173,7 @@ def waits_for(state: MachineState, *, supply: str, now: float) -> str:
     if unallocated:
         left = _time_left(state, ALLOCATION, now, "the job gives up")
         # The diagnostics already have what the backend has reported by itself.
-        said = "" if state.backend_note or not supply else f" {supply.rstrip('.')}."
+        said = "" if state.backend_note or not headroom else f" {headroom.rstrip('.')}."
         sentences.append(f"Waiting for a container for {_names(unallocated)}{left}.{said}")
     unregistered = [task for task in tasks if task.state is TaskState.ALLOCATED]
     if unregistered:

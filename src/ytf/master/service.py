@@ -240,7 +240,7 @@ class Master:
 
     def waits_for(self) -> str:
         """What the job waits for now, in words."""
-        return self._view.waits_for(self._backend.supply(), self._clock())
+        return self._view.waits_for(self._backend.headroom_text(), self._clock())
 
     def log_location(self, task: TaskId) -> LogLocation | None:
         """Where the logs of a task's newest attempt are."""
@@ -391,7 +391,7 @@ class Master:
             self._written_events = len(self._projection.events)
             for command in applied.commands:
                 self._execute(command)
-            self._backend.progress(self._machine.progress)
+            self._backend.report_progress(self._machine.progress)
             for queued in applied.queued:
                 self._acknowledge(queued, durable)
             if self._finish is None:
@@ -428,7 +428,7 @@ class Master:
     async def _deadline_passed(self, name: str) -> DeadlinePassed:
         note = ""
         if name == ALLOCATION:
-            note = self._backend.supply()
+            note = self._backend.headroom_text()
         elif name == RENDEZVOUS and self._journal.last_error is not None:
             note = f"The journal could not be written: {self._journal.last_error}."
         output = await self._last_output() if name in MAY_FAIL_JOB else ""

@@ -152,7 +152,7 @@ async def test_a_request_is_granted_at_once_wherever_it_wants_not_to_be(node: Fa
         ContainerAllocated(request=RequestId("r1"), container=container_id(1), node=here),
         ContainerAllocated(request=RequestId("r2"), container=container_id(2), node=here),
     ]
-    assert "at once" in backend.supply()
+    assert "at once" in backend.headroom_text()
 
 
 async def test_clients_learn_where_the_master_is(node: FakeNode) -> None:
@@ -367,7 +367,7 @@ class TestMemoryOfTheMachine:
         backend.request(container_request(3, 50))
         first = await node.event()
         assert isinstance(first, ContainerAllocated)
-        said = backend.supply()
+        said = backend.headroom_text()
         assert "has 100 of 300 MB free" in said
         assert "2 requests wait, the first (of worker) for 200 MB" in said
         backend.release(ReleaseContainer(container=first.container))
@@ -398,7 +398,7 @@ class TestMemoryOfTheMachine:
         backend = await node.start(attempt=2, YTF_LOCAL_MEMORY_MB="300")
         await node.event()
         backend.request(container_request(1, 100))
-        assert "has 50 of 300 MB free" in backend.supply()
+        assert "has 50 of 300 MB free" in backend.headroom_text()
         node.send(
             op="completed",
             container="here",

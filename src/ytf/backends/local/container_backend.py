@@ -183,10 +183,10 @@ class LocalContainerBackend:
         self._events.put_nowait(ContainerCompleted(container=container, cause=Cause.RELEASED))
         self._free(container)
 
-    def progress(self, share: float) -> None:
+    def report_progress(self, share: float) -> None:
         """Do nothing: clients of a local job ask its master."""
 
-    def supply(self) -> str:
+    def headroom_text(self) -> str:
         """Describe how much memory this machine still grants."""
         if self._memory_mb is None:
             return f"{self._node} grants every request at once"

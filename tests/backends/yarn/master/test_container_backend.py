@@ -83,7 +83,7 @@ async def test_from_a_request_to_a_container_that_ends(world: World) -> None:
     assert world.backend.log_url(TaskId("worker:0"), 1, FIRST) == (
         f"http://node7:8042/node/containerlogs/{FIRST}/alice"
     )
-    assert "1024 MB" in world.backend.supply()
+    assert "1024 MB" in world.backend.headroom_text()
 
 
 async def test_what_no_container_can_have_is_refused(world: World) -> None:

@@ -240,11 +240,11 @@ class YarnContainerBackend:
             return None
         return log_page_url(self._scheme, known.node_http_address, container, self._user)
 
-    def progress(self, share: float) -> None:
+    def report_progress(self, share: float) -> None:
         """The ResourceManager shows it from the next heartbeat on."""
         self._progress = share
 
-    def supply(self) -> str:
+    def headroom_text(self) -> str:
         """The queue's headroom for this job in the last heartbeat's answer."""
         if self._headroom is None:
             return ""
@@ -443,7 +443,7 @@ class YarnContainerBackend:
     def _send_messages(self) -> None:
         """Report news of the allocation to the users."""
         now = asyncio.get_running_loop().time()
-        waiting = self._messages.waiting(self._requests, len(self._held), self.supply(), now)
+        waiting = self._messages.waiting(self._requests, len(self._held), self.headroom_text(), now)
         if waiting:
             self._events.put_nowait(MessageNoted(text=waiting, is_waiting=True))
         for text in self._messages.shared_nodes(self._requests):

@@ -315,7 +315,7 @@ class AllocationMessages:
         if profile.placement is Placement.SPREAD:
             self._spread_groups.add(profile.group)
 
-    def waiting(self, table: RequestTable, held: int, supply: str, now: float) -> str:
+    def waiting(self, table: RequestTable, held: int, headroom: str, now: float) -> str:
         """What the job waits for; empty if that is no news."""
         count = table.outstanding
         if count != self._outstanding:
@@ -325,7 +325,7 @@ class AllocationMessages:
             return ""
         is_early = self._since is None or now - self._since < FIRST_MESSAGE_S
         is_again = self._sent_at is not None and now - self._sent_at < NEXT_MESSAGE_S
-        text = f"Waiting for {count} of {count + held} containers: {_profiles(table)}. {supply}"
+        text = f"Waiting for {count} of {count + held} containers: {_profiles(table)}. {headroom}"
         text = text.strip()
         if is_early or is_again or text == self._sent:
             return ""
