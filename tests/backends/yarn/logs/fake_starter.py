@@ -59,7 +59,7 @@ class FakeStarter:
         return listener
 
     def end(self) -> None:
-        """Listen no more. Connections that are open go on: see :meth:`ContainerWatch.close`."""
+        """Listen no more. Connections that are open go on: see :meth:`ContainerLogReader.close`."""
         # Closing alone would not wake the thread that waits for callers.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -20,7 +20,7 @@ from tests.client.fakes import status, task
 from tests.hadoop.logs.fake_node_manager import LogNode, log_node
 from ytf.backends import master_api
 from ytf.backends.api import LogLine
-from ytf.backends.yarn.logs import aggregated, container_watch, reader
+from ytf.backends.yarn.logs import aggregated, container_log_reader, reader
 from ytf.backends.yarn.logs.reader import read_logs
 from ytf.errors import NotFoundError, UnreachableError
 from ytf.hadoop.yarn.ids import AttemptId
@@ -350,7 +350,7 @@ def test_a_job_whose_master_alone_ran(job: FakeLoggedJob) -> None:
 def test_a_task_that_is_over_is_no_alarm_while_others_run(
     job: FakeLoggedJob, nm: LogNode, starter: FakeStarter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(container_watch, "_SILENCE_S", 0.0)
+    monkeypatch.setattr(container_log_reader, "_SILENCE_S", 0.0)
     said: list[str] = []
     lines = read_logs(job, job.status(), [], follow=True, notify=said.append)
     write(starter, b"one\n")

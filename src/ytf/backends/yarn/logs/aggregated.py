@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ytf.backends.api import LogLine
-from ytf.backends.yarn.logs.container_watch import ContainerWatch, LogNotice, read_once
+from ytf.backends.yarn.logs.container_log_reader import ContainerLogReader, LogNotice, read_once
 from ytf.backends.yarn.logs.live_sources import ContainerLocation
 from ytf.backends.yarn.logs.stream_reader import FileSizes, StreamFile, StreamReaders
 from ytf.errors import NotFoundError
@@ -189,20 +189,22 @@ class AggregatedLogReader:
         if not located:
             return
         webs = self._webs()
-        watches: dict[LoggedAttempt, ContainerWatch] = {}
+        container_readers: dict[LoggedAttempt, ContainerLogReader] = {}
         for each in located:
             location = _location(each.task, self._last[each], webs)
             if location.web is not None:
-                watches[each] = ContainerWatch(location, self._readers, notify_at_once=True)
+                container_readers[each] = ContainerLogReader(
+                    location, self._readers, notify_at_once=True
+                )
             else:
                 self._lost.add(each)
                 yield LogNotice(
                     f"the log of {each.task} on {location.node or 'its node'} cannot be read:"
                     " YARN knows no such node any more"
                 )
-        yield from read_once(list(watches.values()))
-        self._awaited -= {each for each, watch in watches.items() if watch.has_read}
-        self._lost |= {each for each, watch in watches.items() if watch.is_node_silent}
+        yield from read_once(list(container_readers.values()))
+        self._awaited -= {each for each, reader in container_readers.items() if reader.has_read}
+        self._lost |= {each for each, reader in container_readers.items() if reader.is_node_silent}
 
     def _notice_waiting(self, attempts: set[LoggedAttempt]) -> Iterator[LogNotice]:
         if attempts:

@@ -2,9 +2,9 @@
 
 How a running job is followed::
 
-    observer thread: which containers, has the job ended? ──▶ one watch per container
+    observer thread: which containers, has the job ended? ──▶ one reader per container
                                                                    │ due, in turn
-    a few threads: read the next watch that is due  ◀──────────────┘
+    a few threads: read the next container that is due ◀───────────┘
         └── lines, notices ──▶ the caller
 
 A source that hangs holds up one thread, not the lines of other containers. A slow
@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from ytf.backends.api import LogLine, Notify, ignore_notice
 from ytf.backends.yarn.logs.aggregated import AggregatedLogReader
-from ytf.backends.yarn.logs.container_watch import (
+from ytf.backends.yarn.logs.container_log_reader import (
     MAX_THREADS,
-    ContainerWatch,
+    ContainerLogReader,
     LogNotice,
     LogPipe,
     ReaderGoneError,
@@ -91,7 +91,7 @@ def _read_running(
         )
     yield from read_once(
         [
-            ContainerWatch(each, readers, locator.open_starter, notify_at_once=True)
+            ContainerLogReader(each, readers, locator.open_starter, notify_at_once=True)
             for each in locations
         ]
     )
@@ -128,10 +128,10 @@ class LogFollower:
         self._locator = locator
         self._pipe = LogPipe()
         self._is_over = Event()
-        self._watches: dict[str, ContainerWatch] = {}
+        self._container_readers: dict[str, ContainerLogReader] = {}
         self._due: PriorityQueue[tuple[float, int]] = PriorityQueue()
-        """When to read which watch, by its number in ``_numbered``."""
-        self._numbered: list[ContainerWatch] = []
+        """When to read which container, by its number in ``_numbered``."""
+        self._numbered: list[ContainerLogReader] = []
         self._workers: list[Thread] = []
         self._silent_since: float | None = None
 
@@ -157,17 +157,17 @@ class LogFollower:
             self._due.put((0.0, -1))
         for worker in self._workers:
             worker.join()
-        for watch in self._watches.values():
-            watch.close()
+        for reader in self._container_readers.values():
+            reader.close()
         try:
             self._pipe.put(failure)
         except ReaderGoneError:
             return
 
     def _next_status(self, status: JobStatus) -> JobStatus:
-        """Update the watches, and wait for a change of the job's status."""
+        """Update the readers of containers, and wait for a change of the job's status."""
         try:
-            self._update_watches(self._locator.locate(status))
+            self._update_readers(self._locator.locate(status))
             status = self._job.wait(status, timeout_s=_OBSERVE_S)
         except (OutcomeUnknownError, UnreachableError) as exc:
             # Starters can be read meanwhile, and it tells nothing of the job.
@@ -181,16 +181,16 @@ class LogFollower:
             self._silent_since = None
         return status
 
-    def _update_watches(self, locations: Sequence[ContainerLocation]) -> None:
-        """Begin to watch new containers, and mark those as ended that are not there any more."""
+    def _update_readers(self, locations: Sequence[ContainerLocation]) -> None:
+        """Begin to read new containers, and mark those as ended that are not there any more."""
         now = {each.container: each for each in locations if self._readers.wants(each.task)}
-        for container, watch in self._watches.items():
-            ended = replace(watch.location, starter=None, has_ended=True)
-            watch.location = now.pop(container, ended)
+        for container, reader in self._container_readers.items():
+            ended = replace(reader.location, starter=None, has_ended=True)
+            reader.location = now.pop(container, ended)
         for container, location in now.items():
-            watch = ContainerWatch(location, self._readers, self._locator.open_starter)
-            self._watches[container] = watch
-            self._numbered.append(watch)
+            reader = ContainerLogReader(location, self._readers, self._locator.open_starter)
+            self._container_readers[container] = reader
+            self._numbered.append(reader)
             self._due.put((0.0, len(self._numbered) - 1))
             if len(self._workers) < MAX_THREADS:
                 worker = Thread(target=self._work, daemon=True)
@@ -202,15 +202,15 @@ class LogFollower:
             due, number = self._due.get()
             if self._is_over.wait(max(due - time.monotonic(), 0.0)):
                 return
-            watch = self._numbered[number]
+            reader = self._numbered[number]
             try:
-                self._pipe.put_all(watch)
+                self._pipe.put_all(reader)
             except ReaderGoneError:
                 return
             except Exception as exc:
                 self._fail(exc)
                 return
-            if not watch.is_done:
+            if not reader.is_done:
                 pause_s = max(_READ_EVERY_S, len(self._numbered) / _READS_PER_S)
                 self._due.put((time.monotonic() + pause_s, number))
 

@@ -67,7 +67,7 @@ class _Backoff:
         self._next_s, self._until = _FIRST_PAUSE_S, 0.0
 
 
-class ContainerWatch:
+class ContainerLogReader:
     """Reads the logs of one container, again and again. Not thread-safe.
 
     ``notify_at_once``: a notice that no source answers is due at once, not only
@@ -228,11 +228,11 @@ class LogPipe:
                 return self._queue.put(item, timeout=_CLOSE_CHECK_S)
         raise ReaderGoneError
 
-    def put_all(self, watch: ContainerWatch) -> None:
+    def put_all(self, reader: ContainerLogReader) -> None:
         """Read a container once and pass what is new."""
         batch: Batch = []
         try:
-            for item in watch.read():
+            for item in reader.read():
                 batch.append(item)
                 if len(batch) == _BATCH_LINES:
                     self.put(batch)
@@ -253,28 +253,28 @@ class LogPipe:
         self._is_closed = True
 
 
-def read_once(watches: Sequence[ContainerWatch]) -> Iterator[LogLine | LogNotice]:
+def read_once(readers: Sequence[ContainerLogReader]) -> Iterator[LogLine | LogNotice]:
     """What these containers have now, in their order, though several are read at a time."""
-    pipes = [LogPipe() for _ in watches]
-    work: SimpleQueue[tuple[ContainerWatch, LogPipe]] = SimpleQueue()
-    for each in zip(watches, pipes, strict=True):
+    pipes = [LogPipe() for _ in readers]
+    work: SimpleQueue[tuple[ContainerLogReader, LogPipe]] = SimpleQueue()
+    for each in zip(readers, pipes, strict=True):
         work.put(each)
 
     def run() -> None:
         while True:
             try:
-                watch, pipe = work.get_nowait()
+                reader, pipe = work.get_nowait()
             except Empty:
                 return
             try:
-                _read_to_end(watch, pipe)
+                _read_to_end(reader, pipe)
             except ReaderGoneError:
                 return
             finally:
-                watch.close()
+                reader.close()
 
     # Daemon threads, not a pool: the interpreter must not wait for a source that hangs.
-    for _ in watches[:MAX_THREADS]:
+    for _ in readers[:MAX_THREADS]:
         Thread(target=run, daemon=True).start()
     try:
         for pipe in pipes:
@@ -284,9 +284,9 @@ def read_once(watches: Sequence[ContainerWatch]) -> Iterator[LogLine | LogNotice
             pipe.close()
 
 
-def _read_to_end(watch: ContainerWatch, pipe: LogPipe) -> None:
+def _read_to_end(reader: ContainerLogReader, pipe: LogPipe) -> None:
     try:
-        pipe.put_all(watch)
+        pipe.put_all(reader)
     except ReaderGoneError:
         raise
     except Exception as exc:

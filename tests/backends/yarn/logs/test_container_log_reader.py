@@ -12,7 +12,7 @@ from tests.backends.yarn.logs.fake_starter import SECRET, WORKER, FakeStarter, r
 from tests.hadoop.logs.fake_node_manager import C, LogNode, log_node
 from ytf.backends.api import LogLine
 from ytf.backends.yarn.logs import live_sources
-from ytf.backends.yarn.logs.container_watch import ContainerWatch, LogNotice
+from ytf.backends.yarn.logs.container_log_reader import ContainerLogReader, LogNotice
 from ytf.backends.yarn.logs.live_sources import ContainerLocation, StarterLogSource
 from ytf.backends.yarn.logs.stream_reader import StreamReaders
 from ytf.errors import UnreachableError
@@ -41,8 +41,10 @@ class World:
             starter=self.starter.place,
         )
 
-    def watch(self, location: ContainerLocation, *, notify_at_once: bool = False) -> ContainerWatch:
-        return ContainerWatch(
+    def reader(
+        self, location: ContainerLocation, *, notify_at_once: bool = False
+    ) -> ContainerLogReader:
+        return ContainerLogReader(
             location,
             StreamReaders([]),
             lambda place: StarterLogSource(place, Signer(SECRET)),
@@ -56,9 +58,9 @@ class World:
             file.write(text)
         self.node.files[OUT] = path.read_bytes()
 
-    def end_starter(self, watch: ContainerWatch) -> None:
+    def end_starter(self, reader: ContainerLogReader) -> None:
         self.starter.end()
-        watch.close()
+        reader.close()
 
 
 @pytest.fixture
@@ -67,89 +69,89 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield World(starter, node)
 
 
-def told(watch: ContainerWatch) -> list[str]:
-    return [each.text for each in watch.read() if isinstance(each, LogLine)]
+def told(reader: ContainerLogReader) -> list[str]:
+    return [each.text for each in reader.read() if isinstance(each, LogLine)]
 
 
-def said(watch: ContainerWatch) -> list[str]:
-    return [each.text for each in watch.read() if isinstance(each, LogNotice)]
+def said(reader: ContainerLogReader) -> list[str]:
+    return [each.text for each in reader.read() if isinstance(each, LogNotice)]
 
 
 def test_the_starter_is_asked_and_nobody_else(world: World) -> None:
-    watch = world.watch(replace(world.location, web=DEAD))
+    reader = world.reader(replace(world.location, web=DEAD))
     world.write("one\n")
-    assert told(watch) == ["one"]
-    assert list(watch.read()) == []
-    watch.close()
+    assert told(reader) == ["one"]
+    assert list(reader.read()) == []
+    reader.close()
 
 
 def test_the_node_goes_on_where_the_starter_ended(world: World) -> None:
-    watch = world.watch(world.location)
+    reader = world.reader(world.location)
     world.write("one\ntw")
-    assert told(watch) == ["one"]
-    world.end_starter(watch)
+    assert told(reader) == ["one"]
+    world.end_starter(reader)
     world.write("o\nthree\n")
-    assert list(watch.read()) == [
+    assert list(reader.read()) == [
         LogLine(WORKER, 1, "stdout", "two"),
         LogLine(WORKER, 1, "stdout", "three"),
     ]
-    assert not watch.is_done
-    watch.location = replace(watch.location, starter=None, has_ended=True)
+    assert not reader.is_done
+    reader.location = replace(reader.location, starter=None, has_ended=True)
     world.write("four\n")
-    assert told(watch) == ["four"]
-    assert watch.is_done
+    assert told(reader) == ["four"]
+    assert reader.is_done
 
 
 def test_a_starter_that_stays_unreachable_is_told_and_tried_again(world: World) -> None:
-    watch = world.watch(replace(world.location, starter=FakeStarter.place_at(DEAD)))
-    assert said(watch) == []
+    reader = world.reader(replace(world.location, starter=FakeStarter.place_at(DEAD)))
+    assert said(reader) == []
     world.now += 2
-    [text] = said(watch)
+    [text] = said(reader)
     assert DEAD in text
     assert "what worker:0 writes on n:1 is read from its NodeManager" in text
     # Reached again, as if a firewall were opened.
-    watch.location = world.location
+    reader.location = world.location
     world.node.files.clear()
     world.write("one\n")
     world.now += 60
     world.node.before_reading = lambda: pytest.fail("the starter can be asked")
-    assert told(watch) == ["one"]
-    watch.close()
+    assert told(reader) == ["one"]
+    reader.close()
 
 
 def test_nothing_is_said_of_the_starter_of_a_task_that_is_over(world: World) -> None:
-    watch = world.watch(world.location)
+    reader = world.reader(world.location)
     world.write("one\n")
-    assert told(watch) == ["one"]
-    world.end_starter(watch)
-    watch.location = replace(watch.location, is_over=True)
+    assert told(reader) == ["one"]
+    world.end_starter(reader)
+    reader.location = replace(reader.location, is_over=True)
     for _ in range(3):
         world.now += 60
-        assert said(watch) == []
+        assert said(reader) == []
 
 
 def test_a_node_of_which_nobody_answers_is_told_once_until_it_does(world: World) -> None:
     dead = replace(world.location, starter=FakeStarter.place_at(DEAD), web="127.0.0.1:7")
-    watch = world.watch(dead)
-    assert said(watch) == []
+    reader = world.reader(dead)
+    assert said(reader) == []
     world.now += 2
-    [text] = said(watch)
+    [text] = said(reader)
     assert text == (
         "the log of worker:0 on n:1 cannot be read: the starter at 127.0.0.1:9 does not answer:"
         " Connection refused, and the NodeManager at 127.0.0.1:7 does not answer: Connection"
         " refused; the other logs are read on, and this one is tried again"
     )
     world.now += 60
-    assert said(watch) == []
-    watch.location = world.location
+    assert said(reader) == []
+    reader.location = world.location
     world.write("one\n")
     world.now += 60
-    assert told(watch) == ["one"]
-    watch.close()
-    watch.location = dead
-    said(watch)
+    assert told(reader) == ["one"]
+    reader.close()
+    reader.location = dead
+    said(reader)
     world.now += 60
-    assert len(said(watch)) == 1
+    assert len(said(reader)) == 1
 
 
 def test_a_node_that_hangs_is_told_as_soon_as_it_is_given_up(
@@ -160,20 +162,20 @@ def test_a_node_that_hangs_is_told_as_soon_as_it_is_given_up(
         raise UnreachableError("the NodeManager at n:1 does not answer: timed out")
 
     monkeypatch.setattr(live_sources, "list_node_logs", hang)
-    watch = world.watch(replace(world.location, starter=None))
-    assert len(said(watch)) == 1
+    reader = world.reader(replace(world.location, starter=None))
+    assert len(said(reader)) == 1
 
 
 def test_whoever_looks_once_hears_of_it_at_once(world: World) -> None:
-    watch = world.watch(replace(world.location, starter=None, web=DEAD), notify_at_once=True)
-    [text] = said(watch)
+    reader = world.reader(replace(world.location, starter=None, web=DEAD), notify_at_once=True)
+    [text] = said(reader)
     assert text.startswith("the log of worker:0 on n:1 cannot be read: the NodeManager at")
-    assert watch.is_node_silent
-    assert not watch.has_read
+    assert reader.is_node_silent
+    assert not reader.has_read
 
 
 def test_those_who_do_not_answer_are_left_alone_for_a_while(world: World) -> None:
-    watch = world.watch(replace(world.location, starter=FakeStarter.place_at(DEAD)))
+    reader = world.reader(replace(world.location, starter=FakeStarter.place_at(DEAD)))
     asked = 0
 
     def count() -> None:
@@ -182,19 +184,19 @@ def test_those_who_do_not_answer_are_left_alone_for_a_while(world: World) -> Non
 
     world.write("one\n")
     world.node.before_reading = count
-    assert told(watch) == ["one"]
-    dead = replace(watch.location, web=DEAD)
-    watch.location = dead
-    list(watch.read())
-    watch.location = replace(dead, web=world.node.address)
+    assert told(reader) == ["one"]
+    dead = replace(reader.location, web=DEAD)
+    reader.location = dead
+    list(reader.read())
+    reader.location = replace(dead, web=world.node.address)
     world.write("two\n")
-    assert told(watch) == []
+    assert told(reader) == []
     assert asked == 1
     world.now += 1
-    assert told(watch) == ["two"]
+    assert told(reader) == ["two"]
 
 
 def test_where_nobody_knows_where_it_is(world: World) -> None:
-    watch = world.watch(replace(world.location, starter=None, web=None))
-    [text] = said(watch)
+    reader = world.reader(replace(world.location, starter=None, web=None))
+    [text] = said(reader)
     assert "only the master knows the address of its node, and it does not answer" in text
