@@ -25,7 +25,6 @@ from __future__ import annotations
 import os
 import signal
 
-from ytf.starter.local_processes import run_processes
 from ytf.starter.process_tree import (
     become_subreaper,
     descendants,
@@ -34,6 +33,7 @@ from ytf.starter.process_tree import (
     send_signal,
     signal_on_parents_death,
 )
+from ytf.starter.task_processes import run_processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ProgramCommand:
     the starter's own three streams and its session, as at a terminal. The
     reaper calls ``prepare`` before it starts the program. If there are
     ``processes``, ``argv`` is run once with the variables of each, as
-    ``ytf.starter.local_processes`` says, also of ``grace_s``. The reaper keeps
+    ``ytf.starter.task_processes`` says, also of ``grace_s``. The reaper keeps
     the descriptors ``held`` open until its end.
     """
 
