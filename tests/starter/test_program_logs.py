@@ -35,7 +35,7 @@ def test_the_newest_part_is_kept_within_the_limit(tmp_path: Path) -> None:
     for i in range(3000):
         write(out, b"%06d" % i + b"x" * (block - 7) + b"\n")
         if i % 100 == 0:
-            logs.cap()
+            logs.rotate_if_full()
     os.close(out)
     os.close(err)
     folder = tmp_path / "0"
@@ -57,7 +57,7 @@ def test_both_parts_join_without_a_gap(
     out, err = logs.open()
     data = b"".join(b"%07d\n" % i for i in range(70_000))
     write(out, data)
-    logs.cap()
+    logs.rotate_if_full()
     write(out, b"later")
     os.close(out)
     os.close(err)
@@ -68,7 +68,7 @@ def test_both_parts_join_without_a_gap(
 
 
 def test_nothing_is_lost_while_others_write(tmp_path: Path) -> None:
-    """On the file systems of nodes: a server that writes all the time is cut all the time."""
+    """On the file systems of nodes: a server that writes all the time is rotated all the time."""
     logs = ProgramLogs(str(tmp_path), 0, 1)
     out, err = logs.open()
     probe = tmp_path / "probe"
@@ -81,7 +81,7 @@ def test_nothing_is_lost_while_others_write(tmp_path: Path) -> None:
     kept, cuts = b"", 0
     while writer.poll() is None:
         if (tmp_path / "0" / "stdout").stat().st_size > 150_000:
-            # Of a length that one cut is sure to keep.
+            # Of a length that one rotation is sure to keep.
             module._move_beginning(logs.path("stdout"), logs.path("stdout.1"), 1 << 30)
             kept += (tmp_path / "0" / "stdout.1").read_bytes()
             cuts += 1
@@ -92,7 +92,7 @@ def test_nothing_is_lost_while_others_write(tmp_path: Path) -> None:
     assert kept == b"".join(b"%07d\n" % i for i in range(400_000))
 
 
-def test_a_full_disk_costs_the_older_part_only(
+def test_a_full_disk_costs_the_rotated_file_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> None:
@@ -102,7 +102,7 @@ def test_a_full_disk_costs_the_older_part_only(
     out, err = logs.open()
     write(out, b"x" * 600_000)
     monkeypatch.setattr(module, "_move_beginning", full)
-    logs.cap()
+    logs.rotate_if_full()
     write(out, b"later")
     os.close(out)
     os.close(err)
@@ -117,8 +117,8 @@ def test_a_log_that_cannot_be_cut_is_told_once(
     for fd in logs.open():
         os.close(fd)
     (tmp_path / "0" / "stdout").unlink()
-    logs.cap()
-    logs.cap()
+    logs.rotate_if_full()
+    logs.rotate_if_full()
     assert capfd.readouterr().err.count("stdout is not kept within its limit") == 1
     assert logs.tail() == ""
     (tmp_path / "0" / "stderr").unlink()
@@ -161,11 +161,11 @@ def test_the_tail_of_long_lines_is_bounded(tmp_path: Path) -> None:
     os.close(err)
 
 
-def test_the_tail_reaches_into_the_older_part(tmp_path: Path) -> None:
+def test_the_tail_reaches_into_the_rotated_file(tmp_path: Path) -> None:
     logs = ProgramLogs(str(tmp_path), 0, 1)
     out, err = logs.open()
     write(err, b"x" * 600_000 + b"\nold\n")
-    logs.cap()
+    logs.rotate_if_full()
     write(err, b"new\n")
     assert logs.tail() == "old\nnew"
     os.close(out)
@@ -207,20 +207,20 @@ def test_a_full_disk_is_noticed_once(
     logs = ProgramLogs(str(tmp_path), 0, 1)
     for fd in logs.open():
         os.close(fd)
-    logs.cap()
+    logs.rotate_if_full()
     assert logs.output_lost_at is None
     disk = os.statvfs(tmp_path)
     full = os.statvfs_result((*disk[:3], 0, 0, *disk[5:]))
     monkeypatch.setattr(os, "statvfs", lambda _: full)
-    logs.cap()
+    logs.rotate_if_full()
     found_at = logs.output_lost_at
     assert found_at is not None
-    logs.cap()
+    logs.rotate_if_full()
     assert logs.output_lost_at == found_at
     assert capfd.readouterr().err.count("is full") == 1
 
 
 def test_a_program_that_removes_its_logs_loses_nothing_to_the_disk(tmp_path: Path) -> None:
     logs = ProgramLogs(str(tmp_path / "gone"), 0, 1)
-    logs.cap()
+    logs.rotate_if_full()
     assert logs.output_lost_at is None

@@ -106,8 +106,8 @@ def make_routes(starter: Starter) -> Dict[str, Route]:
         stream = request.query["stream"]
         offset = read_int(request.query.get("offset", "0"), -MOST)
         limit = min(read_int(request.query.get("limit", str(LONGEST_READ))), LONGEST_READ)
-        if stream not in program_logs.HALVES:
-            raise RouteError(400, "stream must be one of %s" % (program_logs.HALVES,))
+        if stream not in program_logs.STREAM_FILES:
+            raise RouteError(400, "stream must be one of %s" % (program_logs.STREAM_FILES,))
         attempt = request.query.get("attempt")
         its = starter.logs if attempt is None else _logs_of(starter, read_int(attempt))
         if its is None:

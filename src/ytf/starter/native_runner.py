@@ -192,7 +192,7 @@ class NativeProgram:
         while True:
             if not poll.poll(CAP_EVERY_S * 1000):
                 if self._logs is not None:
-                    self._logs.cap()
+                    self._logs.rotate_if_full()
                 now = time.monotonic()
                 used_s = self._meter.sample_if_due(now)
                 if used_s is not None:
@@ -232,7 +232,7 @@ class NativeProgram:
             )
             self._reported = ProgramExit(signal=signal.SIGKILL.value, reason=text)
         if self._logs is not None:
-            self._logs.cap()
+            self._logs.rotate_if_full()
         self.exit = self._reported
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
 STREAMS = ("stdout", "stderr")
-HALVES = ("stdout", "stdout.1", "stderr", "stderr.1")
-"""The files that an attempt may have: each stream, and the part that was cut off it last."""
+STREAM_FILES = ("stdout", "stdout.1", "stderr", "stderr.1")
+"""The files that an attempt may have: the current and the rotated file of each stream."""
 TAIL_BYTES = 4096
 TAIL_LINES = 30
 _MB = 1024 * 1024
@@ -29,9 +29,9 @@ class ProgramLogs:
     With a ``prefix``, ``<log_dir>/<prefix>.<attempt>.stdout``: YARN aggregates
     no directories, so the name has to tell which task's log it is.
 
-    All writers append (O_APPEND), so a file can be cut while they write. When a
-    stream is over half the limit, its content but for the last bytes becomes
-    ``stdout.1`` in place of an older such part. No byte is lost or doubled where the
+    All writers append (O_APPEND), so a file can be rotated while they write. When a
+    stream is over half the limit, its content but for the last bytes becomes the
+    rotated file ``stdout.1``, in place of an older one. No byte is lost or doubled where the
     file system can remove the beginning of a file (ext4, XFS); elsewhere ``stdout``
     begins anew, and what is written in that moment is lost.
 
@@ -47,11 +47,11 @@ class ProgramLogs:
         else:
             self._dir, self._name = log_dir, "%s.%d.%%s" % (prefix.replace("%", "%%"), attempt)
         self._piece = max(int(limit_mb * _MB) // 2, 1)
-        self._capped = list(STREAMS)
+        self._limited = list(STREAMS)
         self.output_lost_at: Optional[float] = None
 
     def path(self, stream: str) -> str:
-        """Return the path of a stream's newest part."""
+        """Return the path of a stream's current file."""
         return os.path.join(self._dir, self._name % stream)
 
     def open(self) -> List[int]:
@@ -68,32 +68,32 @@ class ProgramLogs:
             raise
         return opened
 
-    def cap(self) -> None:
-        """Cut streams over their limit, and notice a full disk.
+    def rotate_if_full(self) -> None:
+        """Rotate streams over their limit, and notice a full disk.
 
-        A stream that cannot be cut is logged and no longer limited.
+        A stream that cannot be rotated is logged and no longer limited.
         """
         if self.output_lost_at is None and _is_full(self._dir):
             self.output_lost_at = time.time()
             log("the disk of %s is full: output of the program may be lost" % self._dir)
-        for stream in list(self._capped):
+        for stream in list(self._limited):
             path = self.path(stream)
             try:
                 if os.stat(path).st_size > self._piece:
-                    self._cut(path)
+                    self._rotate(path)
             except OSError as exc:
                 log("%s is not kept within its limit any more: %s" % (path, exc))
-                self._capped.remove(stream)
+                self._limited.remove(stream)
 
-    def _cut(self, path: str) -> None:
-        older = path + ".1"
+    def _rotate(self, path: str) -> None:
+        rotated = path + ".1"
         try:
-            _move_beginning(path, older, self._piece)
+            _move_beginning(path, rotated, self._piece)
         except OSError as exc:
             # Most likely a full disk, and then room matters more than old lines.
-            log("%s: its older part is dropped: %s" % (path, exc))
-            if os.path.exists(older):
-                os.unlink(older)
+            log("%s: its rotated file is dropped: %s" % (path, exc))
+            if os.path.exists(rotated):
+                os.unlink(rotated)
             os.truncate(path, 0)
 
     def failure_tail(self) -> Tuple[str, str]:
@@ -113,7 +113,7 @@ class ProgramLogs:
                 try:
                     data = read_range(path, -missing, missing)[0] + data
                 except OSError:
-                    break  # there is no older part, or the program removed its own log
+                    break  # there is no rotated file, or the program removed its own log
         whole = len(data) < TAIL_BYTES
         lines = data.decode("utf-8", "replace").splitlines()
         if not whole and len(lines) > 1:
@@ -122,12 +122,12 @@ class ProgramLogs:
 
 
 def list_streams(log_dir: str, prefix: Optional[str]) -> List[Tuple[int, str, int]]:
-    """List the files of all attempts: the attempt, which of :data:`HALVES`, and its size."""
+    """List the files of all attempts: the attempt, which of :data:`STREAM_FILES`, and its size."""
     found: List[Tuple[int, str, int]] = []
     for attempt in _attempts(log_dir, prefix):
         logs = ProgramLogs(log_dir, attempt, 0, prefix)
-        sizes = [(half, _size(logs.path(half))) for half in HALVES]
-        found += [(attempt, half, size) for half, size in sizes if size is not None]
+        sizes = [(file, _size(logs.path(file))) for file in STREAM_FILES]
+        found += [(attempt, file, size) for file, size in sizes if size is not None]
     return found
 
 
@@ -145,7 +145,7 @@ def _size(path: str) -> Optional[int]:
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
-        return None  # there is no older half, as nothing was cut yet
+        return None  # nothing was rotated yet
 
 
 def _attempts(log_dir: str, prefix: Optional[str]) -> List[int]:

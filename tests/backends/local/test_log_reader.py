@@ -78,7 +78,7 @@ def test_following_waits_for_whole_lines_and_finds_new_attempts(tmp_path: Path) 
     assert follower.rest() == ["four", "partial"]
 
 
-def test_an_older_piece_comes_first(tmp_path: Path) -> None:
+def test_a_rotated_file_comes_first(tmp_path: Path) -> None:
     write(tmp_path, "w-0/1/stdout.1", b"old\ncut in ")
     write(tmp_path, "w-0/1/stdout", b"two\nnew\n")
     assert [text for *_, text in everything(tmp_path)] == ["old", "cut in two", "new"]
@@ -103,9 +103,9 @@ def test_a_cut_loses_no_line_that_the_starter_keeps(tmp_path: Path, log: int) ->
     write_lines(written[:20])
     follower = Follower(tmp_path)
     assert follower.next(20) == written[:20]
-    # Unread when the file is cut, and the piece is shorter than the file was.
+    # Unread when the file is rotated, and the piece is shorter than the file was.
     write_lines(written[20:45])
-    starter.cap()
+    starter.rotate_if_full()
     assert (tmp_path / "w-0/1/stdout").stat().st_size == 0
     assert (tmp_path / "w-0/1/stdout.1").stat().st_size == 1024
     write_lines(written[45:50])
@@ -132,7 +132,7 @@ def test_a_follower_reads_every_line_once_through_many_cuts(tmp_path: Path, unre
         many = write_lines(3700)
         assert follower.next(len(many)) == many
         late = write_lines(unread)
-        starter.cap()
+        starter.rotate_if_full()
         late += write_lines(11)
         assert follower.next(len(late)) == late
     assert (tmp_path / "w-0/1/stdout.1").stat().st_size <= 128 * 1024 + 4096
@@ -153,7 +153,7 @@ def test_a_cut_that_was_outgrown_before_anybody_looked_is_seen(tmp_path: Path) -
     write_lines(0, 100)
     assert follower.next(100) == written[:100]
     write_lines(100, 11_500)
-    starter.cap()
+    starter.rotate_if_full()
     write_lines(11_500, 12_500)
     assert follower.next(12_400) == written[100:12_500]
     os.close(out)

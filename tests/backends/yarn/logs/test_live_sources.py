@@ -52,11 +52,11 @@ def at_starter(starter: FakeStarter) -> Iterator[StarterLogSource]:
 
 
 def all_of(place: LogSource) -> dict[str, bytes]:
-    return {half.name: b"".join(place.read(half, 0)) for half in place.sizes()}
+    return {file.name: b"".join(place.read(file, 0)) for file in place.sizes()}
 
 
 def test_a_starter_shows_all_attempts_of_its_container(at_starter: StarterLogSource) -> None:
-    assert {half.name: size for half, size in at_starter.sizes().items()} == {
+    assert {file.name: size for file, size in at_starter.sizes().items()} == {
         name: len(data) for name, data in FILES.items()
     }
     assert all_of(at_starter) == FILES
