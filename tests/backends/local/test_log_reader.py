@@ -1,4 +1,4 @@
-"""Log lines: all there are, as they come, across cuts and attempts."""
+"""Log lines: all there are, as they come, across rotations and attempts."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def log(tmp_path: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def test_a_cut_loses_no_line_that_the_starter_keeps(tmp_path: Path, log: int) -> None:
+def test_a_rotation_loses_no_line_that_the_starter_keeps(tmp_path: Path, log: int) -> None:
     starter = ProgramLogs(str(tmp_path / "w-0"), 1, 2 / 1024)
     written = [f"line {number:03d} {'x' * 20}" for number in range(60)]
 
@@ -115,7 +115,9 @@ def test_a_cut_loses_no_line_that_the_starter_keeps(tmp_path: Path, log: int) ->
 
 
 @pytest.mark.parametrize("unread", [0, 5, 1000])
-def test_a_follower_reads_every_line_once_through_many_cuts(tmp_path: Path, unread: int) -> None:
+def test_a_follower_reads_every_line_once_through_many_rotations(
+    tmp_path: Path, unread: int
+) -> None:
     starter = ProgramLogs(str(tmp_path / "w-0"), 1, 0.25)
     out, err = starter.open()
     follower = Follower(tmp_path)
@@ -141,7 +143,7 @@ def test_a_follower_reads_every_line_once_through_many_cuts(tmp_path: Path, unre
     os.close(err)
 
 
-def test_a_cut_that_was_outgrown_before_anybody_looked_is_seen(tmp_path: Path) -> None:
+def test_a_rotation_that_was_outgrown_before_anybody_looked_is_seen(tmp_path: Path) -> None:
     starter = ProgramLogs(str(tmp_path / "w-0"), 1, 0.25)
     out, err = starter.open()
     follower = Follower(tmp_path)
@@ -158,6 +160,18 @@ def test_a_cut_that_was_outgrown_before_anybody_looked_is_seen(tmp_path: Path) -
     assert follower.next(12_400) == written[100:12_500]
     os.close(out)
     os.close(err)
+
+
+def test_lines_that_a_rotation_lost_do_not_bring_earlier_ones_back(tmp_path: Path) -> None:
+    lines = [f"line {number:05d}" for number in range(40)]
+    kept = "".join(f"{line}\n" for line in lines).encode()
+    path = write(tmp_path, "w-0/1/stdout", kept + b"lost in the rotation\n")
+    follower = Follower(tmp_path)
+    assert follower.next(41) == [*lines, "lost in the rotation"]
+    write(tmp_path, "w-0/1/stdout.1", kept)
+    path.write_bytes(b"next\n")
+    assert follower.next(1) == ["next"]
+    assert follower.rest() == []
 
 
 def test_a_line_without_end_does_not_fill_memory(tmp_path: Path) -> None:

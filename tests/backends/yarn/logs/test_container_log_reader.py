@@ -11,10 +11,10 @@ import pytest
 from tests.backends.yarn.logs.fake_starter import SECRET, WORKER, FakeStarter, run_fake_starter
 from tests.hadoop.logs.fake_node_manager import C, LogNode, log_node
 from ytf.backends.api import LogLine
+from ytf.backends.stream_reader import StreamReaders
 from ytf.backends.yarn.logs import live_sources
 from ytf.backends.yarn.logs.container_log_reader import ContainerLogReader, LogNotice
 from ytf.backends.yarn.logs.live_sources import ContainerLocation, StarterLogSource
-from ytf.backends.yarn.logs.stream_reader import StreamReaders
 from ytf.errors import UnreachableError
 from ytf.hadoop.logs import NodeLog
 from ytf.wire.signing import Signer

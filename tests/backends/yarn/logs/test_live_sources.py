@@ -16,10 +16,10 @@ from tests.client.fakes import status, task
 from tests.hadoop.logs.fake_node_manager import C, log_node
 from ytf.backends import master_api
 from ytf.backends.api import MasterAddress
+from ytf.backends.stream_reader import LogSource, StreamFile, TaskStream
 from ytf.backends.yarn.job.job_handle import YarnJobHandle
 from ytf.backends.yarn.logs import live_sources
 from ytf.backends.yarn.logs.live_sources import ContainerLocator, NodeLogSource, StarterLogSource
-from ytf.backends.yarn.logs.stream_reader import LogSource, StreamFile, TaskStream
 from ytf.errors import NotFoundError, UnreachableError
 from ytf.specs.status import JobState, JobStatus, StarterAddress, TaskState
 from ytf.starter.control_server import MAX_UNAUTHENTICATED

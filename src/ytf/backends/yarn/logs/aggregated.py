@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ytf.backends.api import LogLine
+from ytf.backends.stream_reader import FileSizes, StreamFile, StreamReaders
 from ytf.backends.yarn.logs.container_log_reader import ContainerLogReader, LogNotice, read_once
 from ytf.backends.yarn.logs.live_sources import ContainerLocation
-from ytf.backends.yarn.logs.stream_reader import FileSizes, StreamFile, StreamReaders
 from ytf.errors import NotFoundError
 from ytf.hadoop.logs import (
     AggregatedFile,

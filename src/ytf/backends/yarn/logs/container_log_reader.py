@@ -19,8 +19,8 @@ from queue import Empty, Full, Queue, SimpleQueue
 from threading import Thread
 
 from ytf.backends.api import LogLine
+from ytf.backends.stream_reader import StreamReaders
 from ytf.backends.yarn.logs.live_sources import ContainerLocation, NodeLogSource, StarterLogSource
-from ytf.backends.yarn.logs.stream_reader import StreamReaders
 from ytf.errors import NotFoundError, RefusedError, UnreachableError
 from ytf.specs.status import StarterAddress
 

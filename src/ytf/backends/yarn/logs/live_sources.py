@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ytf.backends import master_api
-from ytf.backends.yarn.logs.stream_reader import FileSizes, StreamFile, TaskStream
+from ytf.backends.stream_reader import FileSizes, StreamFile, TaskStream
 from ytf.errors import NotFoundError, RefusedError, UnreachableError
 from ytf.hadoop.logs import NodeLog, list_node_logs, stream_node_log
 from ytf.specs.ids import TaskId, task_id

@@ -21,6 +21,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from ytf.backends.api import LogLine, Notify, ignore_notice
+from ytf.backends.stream_reader import StreamReaders
 from ytf.backends.yarn.logs.aggregated import AggregatedLogReader
 from ytf.backends.yarn.logs.container_log_reader import (
     MAX_THREADS,
@@ -31,7 +32,6 @@ from ytf.backends.yarn.logs.container_log_reader import (
     read_once,
 )
 from ytf.backends.yarn.logs.live_sources import ContainerLocation, ContainerLocator
-from ytf.backends.yarn.logs.stream_reader import StreamReaders
 from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.specs.ids import TaskId
 from ytf.specs.status import JobStatus

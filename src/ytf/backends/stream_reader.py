@@ -1,8 +1,9 @@
 """Turns the bytes of a task's stdout or stderr into lines, each exactly once, from any source.
 
-A stream can be read at the task's starter and at its NodeManager while the
-container runs, and in HDFS after the job. All three have the same files, byte for
-byte, so an offset into a file that was read at one source is valid at the others.
+On one machine the source is the files themselves. On YARN a stream can be read at
+the task's starter and at its NodeManager while the container runs, and in HDFS
+after the job. All three have the same files, byte for byte, so an offset into a file
+that was read at one source is valid at the others.
 
 A starter rotates a stream that grows too long: all of the file but its last bytes,
 of a length that is limited, becomes ``<name>.1``. All offsets have then moved
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,14 +57,14 @@ class StreamFile:
 
     @property
     def name(self) -> str:
-        """The file's name in a container's log directory."""
+        """The file's name in a container's log directory, on YARN."""
         stream = self.stream
         task = f"{group_of(stream.task)}-{index_of(stream.task)}"
         return f"{task}.{stream.attempt}.{stream.name}{'.1' if self.is_rotated else ''}"
 
     @classmethod
     def parse(cls, name: str) -> StreamFile | None:
-        """The stream file with a name; None for files that are no task's stream."""
+        """The stream file with a name on YARN; None for files that are no task's stream."""
         found = _FILE_NAME.fullmatch(name)
         if found is None:
             return None
@@ -142,7 +144,9 @@ class StreamReader:
             yield from self._lines(self._next_bytes(source))
         except _RotatedError:
             yield from self._resume(source)
-            yield from self._lines(self._next_bytes(source))
+            # If it is rotated once more meanwhile, the next read finds the place.
+            with suppress(_RotatedError):
+                yield from self._lines(self._next_bytes(source))
 
     def last_line(self) -> Iterator[LogLine]:
         """The last line if it has no line ending."""
@@ -181,7 +185,7 @@ class StreamReader:
         """
         last = self._last
         before = b"".join(source.read(self._rotated, max(size - len(last), 0)))[: len(last)]
-        both = before + _beginning(source.read(self._current, 0))
+        both = before + _first_bytes(source.read(self._current, 0), _LEFT_BY_ROTATION)
         # They cannot be behind where they were, whatever the rotation has dropped.
         found = both.rfind(last, 0, max(len(before) + self._offset - size, 0))
         return found + len(last) - len(before) if found >= 0 else 0
@@ -265,14 +269,15 @@ class StreamReaders:
             yield from self._readers[stream].last_line()
 
 
-def _beginning(pieces: Iterable[bytes]) -> bytes:
-    """As many bytes as a rotation leaves in a file, and more."""
-    found = b""
+def _first_bytes(pieces: Iterable[bytes], length: int) -> bytes:
+    """At least so many bytes, if there are so many."""
+    found: list[bytes] = []
     for piece in pieces:
-        found += piece
-        if len(found) >= _LEFT_BY_ROTATION:
+        found.append(piece)
+        length -= len(piece)
+        if length <= 0:
             break
-    return found
+    return b"".join(found)
 
 
 def find_resume_offset(
@@ -284,17 +289,17 @@ def find_resume_offset(
     file from an offset on; ``old_offset`` is where ``last`` ended before the rotation.
     Bytes only move towards the beginning, and starters check the size often. So the
     last of several matches is the right one, most likely near the end of the file,
-    which is searched first.
+    which is searched first. What lies behind ``old_offset`` is not read.
     """
     end = min(size, old_offset)
     window = _FIRST_WINDOW
     while True:
         begin = max(end - window, 0)
-        data = b"".join(read(begin))
+        data = _first_bytes(read(begin), old_offset - begin)
         found = data.rfind(last, 0, old_offset - begin)
         if found >= 0:
             return begin + found + len(last)
-        if _is_cut_at_end(last, data):
+        if begin + len(data) < old_offset and _is_cut_at_end(last, data):
             return begin + len(data)
         if begin == 0:
             return _read_at_beginning(last, data)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ytf.backends.yarn.logs.stream_reader import (
+from ytf.backends.stream_reader import (
     _REMEMBERED,
     FileSizes,
     StreamFile,
