@@ -13,7 +13,7 @@ import pytest
 
 from tests.starter.fake_master import SECRET, FakeMaster
 from ytf.backends.launch import starter_command
-from ytf.starter.process_tree import descendants
+from ytf.starter.process_tree import scan_descendants
 from ytf.testing.waiting import eventually
 
 PATIENCE_S = 15.0
@@ -98,7 +98,7 @@ class RunningStarter:
         return (self.log_dir / str(attempt) / stream).read_text()
 
     def processes(self) -> list[int]:
-        return descendants(self.pid)
+        return scan_descendants(self.pid)
 
     def close(self) -> None:
         below = self.processes()

@@ -23,7 +23,7 @@ from tests.starter.fake_master import SECRET, FakeMaster
 from tests.starter.steps import FOREVER, Start, run_to, says
 from ytf.backends.launch import starter_command
 from ytf.specs.usage import TaskUsage
-from ytf.starter.process_tree import descendants
+from ytf.starter.process_tree import scan_descendants
 from ytf.testing.waiting import eventually
 
 STUBBORN = "trap '' TERM; sleep 1000 & echo ready; while :; do sleep 0.05; done"
@@ -293,7 +293,7 @@ def test_the_death_of_the_parent_ends_it(tmp_path: Path, master: FakeMaster) -> 
         pid = int(parent.stdout.readline())
         master.meet()
         master.expect("started", 0)
-        below = descendants(pid)
+        below = scan_descendants(pid)
         parent.kill()
     eventually(lambda: not any(is_alive(p) for p in [pid, *below]), describe="the starter's end")
     assert "leaving with exit code 5" in (tmp_path / "starter.log").read_text()
@@ -412,7 +412,7 @@ def test_at_a_terminal_the_program_has_the_starters_own_streams(
             starter.stdin.write(b"hello\n")
             starter.stdin.flush()
             assert starter.stdout.readline() == b"you said hello\n"
-            below = descendants(starter.pid)
+            below = scan_descendants(starter.pid)
             assert {os.getpgid(pid) for pid in below} == {starter.pid}
             os.killpg(starter.pid, signal.SIGINT)  # Ctrl-C
             assert starter.wait(PATIENCE_S) == 130

@@ -37,11 +37,11 @@ from ytf.starter.orphans import STARTED_BY, own_mark
 from ytf.starter.process_tree import (
     REAPER_NAME,
     children,
-    descendants,
     describe_descendants,
     kill_descendants,
     read_stat,
     reap,
+    scan_descendants,
     send_signal,
     set_process_name,
 )
@@ -223,7 +223,7 @@ class EngineProgram(NativeProgram):
     def processes(self) -> List[int]:
         """Return the pids of the container's processes, its init first; none if invisible."""
         init = self._init()
-        return [] if init is None else [init, *descendants(init)]
+        return [] if init is None else [init, *scan_descendants(init)]
 
     def describe_processes(self) -> str:
         """Return text for people: each process, its threads, what they wait for."""

@@ -15,9 +15,9 @@ import time
 from ytf.starter import threads
 from ytf.starter.desired_state import ProgramChanged
 from ytf.starter.process_tree import (
-    descendants,
     describe_descendants,
     kill_descendants,
+    scan_descendants,
     send_signal,
 )
 from ytf.starter.process_usage import cgroup_memory, read_usage
@@ -160,7 +160,7 @@ class NativeProgram:
 
     def processes(self) -> List[int]:
         """Return the pids of all processes of the program, parents before children."""
-        return descendants(self._reaper)
+        return scan_descendants(self._reaper)
 
     def describe_processes(self) -> str:
         """Return text for people: each process, its threads, what they wait for."""

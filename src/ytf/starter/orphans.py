@@ -14,7 +14,7 @@ import signal
 import time
 
 from ytf.log import log
-from ytf.starter.process_tree import descendants, read_stat, send_signal
+from ytf.starter.process_tree import read_stat, scan_descendants, send_signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def kill_orphans() -> None:
                 return
             log("killing what a starter that was killed left: %s" % _described(found))
             for pid in found:
-                for each in [pid, *descendants(pid)]:
+                for each in [pid, *scan_descendants(pid)]:
                     send_signal(each, signal.SIGKILL)
     except OSError as exc:
         log("what dead starters left could not be looked for: %s" % exc)

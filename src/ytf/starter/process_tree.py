@@ -80,8 +80,11 @@ def read_stat(pid: int) -> Optional[ProcessStat]:
         return None
 
 
-def descendants(of: int) -> List[int]:
-    """Return all living or unreaped processes below ``of``, parents before children."""
+def scan_descendants(of: int) -> List[int]:
+    """Return all living or unreaped processes below ``of``, parents before children.
+
+    It reads all of /proc, so it misses none.
+    """
     children: Dict[int, List[int]] = {}
     for name in os.listdir("/proc"):
         stat = read_stat(int(name)) if name.isdigit() else None
@@ -96,13 +99,14 @@ def descendants(of: int) -> List[int]:
     return found
 
 
-def processes_below(of: int) -> List[int]:
-    """Like :func:`descendants`, from the files of these processes alone where Linux has them.
+def descendants(of: int) -> List[int]:
+    """Like :func:`scan_descendants`, from the files of these processes alone where Linux has them.
 
-    So it costs no more on a node that runs thousands of others.
+    So it costs no more on a node that runs thousands of others. It may miss a process
+    whose parent ends meanwhile.
     """
     if not os.path.exists("/proc/thread-self/children"):
-        return descendants(of)
+        return scan_descendants(of)
     found: List[int] = []
     queue = [of]
     while queue:
@@ -116,8 +120,8 @@ def children(of: int) -> List[int]:
     """Return the direct children of a process."""
     if os.path.exists("/proc/thread-self/children"):
         return _children(of)
-    everyone = descendants(of)
-    return [pid for pid in everyone if not any(pid in descendants(each) for each in everyone)]
+    everyone = scan_descendants(of)
+    return [pid for pid in everyone if not any(pid in scan_descendants(each) for each in everyone)]
 
 
 def _children(of: int) -> List[int]:
@@ -143,7 +147,7 @@ def kill_descendants(on_reaped: Callable[[int, int], None]) -> None:
     """
     me = os.getpid()
     while reap(on_reaped):
-        for pid in descendants(me):
+        for pid in scan_descendants(me):
             send_signal(pid, signal.SIGKILL)
         # Each child was just killed, so one will end. What they forked
         # meanwhile becomes ours and dies in the next round.
@@ -177,10 +181,10 @@ def _adopted() -> List[int]:
     me, session = os.getpid(), os.getsid(0)
     own = _read("/proc/%d/cmdline" % me)
     found = []
-    for pid in descendants(me):
-        stat = _read("/proc/%d/stat" % pid).rpartition(")")[2].split()
-        # State, parent, group, session of proc(5); who waits for a dead one is not known here.
-        if stat[1:2] != [str(me)] or stat[0] in "ZX" or stat[3] == str(session):
+    for pid in scan_descendants(me):
+        stat = read_stat(pid)
+        # Who waits for a dead one is not known here.
+        if stat is None or stat.is_dead or stat.parent != me or stat.session == session:
             continue
         command = _read("/proc/%d/cmdline" % pid)
         if command and command != own:
@@ -206,7 +210,7 @@ def reap(on_reaped: Callable[[int, int], None]) -> bool:
 def describe_descendants(of: int) -> str:
     """Describe each process below ``of``: its command, its threads, and what they wait for."""
     lines: List[str] = []
-    for pid in descendants(of):
+    for pid in scan_descendants(of):
         command = _read("/proc/%d/cmdline" % pid).replace("\0", " ").strip()
         lines.append("process %d: %s" % (pid, command or _read("/proc/%d/comm" % pid)))
         for thread in _threads(pid):

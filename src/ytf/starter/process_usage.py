@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ytf.starter.process_tree import processes_below
+from ytf.starter.process_tree import descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read_usage(parent: int) -> ProcessUsage:
     found = ProcessUsage()
     _add_times(found, _stat(parent), 13)
     _add_disk(found, parent)
-    for pid in processes_below(parent):
+    for pid in descendants(parent):
         stat = _stat(pid)
         if len(stat) < 22:
             continue

@@ -27,9 +27,9 @@ import signal
 
 from ytf.starter.process_tree import (
     become_subreaper,
-    descendants,
     kill_descendants,
     reap,
+    scan_descendants,
     send_signal,
     signal_on_parents_death,
 )
@@ -109,7 +109,7 @@ class Reaper:
         if self.command.own_session:
             send_signal(-self.program, signal.SIGTERM)
         else:
-            for pid in descendants(os.getpid()):
+            for pid in scan_descendants(os.getpid()):
                 send_signal(pid, signal.SIGTERM)
 
     def is_alive(self) -> bool:
