@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from ytf.specs.amounts import MAX_INT
 from ytf.specs.check import MAX_TAGS, TAG
 from ytf.specs.grammar import Place
 from ytf.specs.job import (
-    MAX_INT,
     Backoff,
     Framework,
     JobSpec,

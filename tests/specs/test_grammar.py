@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.specs import strategies
 from ytf.errors import SpecError
+from ytf.specs.amounts import MAX_INT, format_memory
 from ytf.specs.grammar import (
     Place,
     Quantity,
@@ -17,7 +18,7 @@ from ytf.specs.grammar import (
     parse_requirement,
     task_groups,
 )
-from ytf.specs.job import MAX_INT, Resources, TaskGroupSpec, format_memory
+from ytf.specs.job import Resources, TaskGroupSpec
 
 AMOUNTS = {
     Quantity.VCORES: st.integers(1, MAX_INT),

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from tests.specs.usages import task_usage
-from ytf.specs.amounts import short_bytes
 from ytf.specs.usage import GpuUsage, TaskUsage
 
 DECODER = msgspec.json.Decoder(TaskUsage)
@@ -66,24 +65,3 @@ def test_a_program_that_has_ended_uses_nothing() -> None:
     ended = task_usage(gpus=(gpu,), peak_gpu_memory_bytes=5).as_ended()
     assert (ended.memory_bytes, ended.threads, ended.cpu_cores, ended.gpus) == (0, 0, 0.0, ())
     assert (ended.cpu_s, ended.disk_written_bytes, ended.peak_gpu_memory_bytes) == (12.5, 2000, 5)
-
-
-@pytest.mark.parametrize(
-    ("amount", "text"),
-    [
-        (0, "0"),
-        (0.4, "0"),
-        (1, "1B"),
-        (999, "999B"),
-        (1000, "1.0K"),
-        (1023, "1.0K"),
-        (10 * 1024, "10K"),
-        (314 * 1024**2, "314M"),
-        (1024**3, "1.0G"),
-        (8.25 * 1024**4, "8.2T"),
-        (2**62, "4.0E"),
-    ],
-)
-def test_amounts_are_short(amount: float, text: str) -> None:
-    assert short_bytes(amount) == text
-    assert len(text) <= 5

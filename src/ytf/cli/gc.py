@@ -21,12 +21,11 @@ from ytf.cli.output import say
 from ytf.client import settings
 from ytf.errors import SettingsError, YtfError
 from ytf.home import make_private_directory
+from ytf.specs.amounts import format_bytes
 
 _INTERVAL_S = 3600.0
 _TIME_LIMIT_S = 600
 """SIGALRM ends a background gc after so long; it may be ended at any point."""
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 # With our own sys.path: -m and -c would put the working directory first.
 _CODE = "import sys; sys.path[:] = sys.argv[1:]; from ytf.cli.gc import main; main()"
@@ -55,7 +54,7 @@ def gc(
             keep_s=keep_s, dryrun=dryrun, verify=verify, notify=lambda text: say(f"ytf: {text}")
         )
         if removed:
-            rows = [(item.what, _readable_size(item.size), item.where) for item in removed]
+            rows = [(item.what, format_bytes(item.size), item.where) for item in removed]
             tables.show(("what", "size", "where"), rows, sys.stdout)
         count += len(removed)
         size += sum(item.size for item in removed)
@@ -68,7 +67,7 @@ def gc(
             )
     else:
         things = "1 thing" if count == 1 else f"{count} things"
-        say(f"ytf: {'would remove' if dryrun else 'removed'} {things}, {_readable_size(size)}")
+        say(f"ytf: {'would remove' if dryrun else 'removed'} {things}, {format_bytes(size)}")
     return 0
 
 
@@ -87,7 +86,7 @@ def _remove(job: str, backend: str | None) -> int:
     except YtfError as error:
         report_error("ytf", error)
         return error.exit_code
-    size = _readable_size(removed.size)
+    size = format_bytes(removed.size)
     say(f"ytf: removed the {removed.what} of job {handle.job} ({size})")
     return 0
 
@@ -176,13 +175,3 @@ def _start_cluster_gc(conf_dir: Path) -> None:
         )
     except OSError:
         return
-
-
-def _readable_size(size: int) -> str:
-    """A number of bytes with a unit: ``1.3 MB``."""
-    value = float(size)
-    for unit in _UNITS[:-1]:
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} {_UNITS[-1]}"

@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterator
 
 from ytf.errors import RefusedError
-from ytf.specs.job import DockerRuntime, JobSpec, Placement, parse_ports
+from ytf.specs.amounts import parse_ports
+from ytf.specs.job import DockerRuntime, JobSpec, Placement
 from ytf.starter.gpus import GpuError, list_gpus
 
 

@@ -23,6 +23,7 @@ from ytf.client.registry import resolve_registry
 from ytf.client.settings import working_directory
 from ytf.errors import SpecError
 from ytf.frameworks import tensorflow
+from ytf.specs.amounts import format_memory
 from ytf.specs.check import MAX_STRING, check
 from ytf.specs.job import (
     EVALUATOR,
@@ -31,7 +32,6 @@ from ytf.specs.job import (
     JobSpec,
     Resources,
     TaskGroupSpec,
-    format_memory,
     is_url,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ytf.backends.api import Plan
+from ytf.specs.amounts import format_memory
 from ytf.specs.durations import format_duration
 from ytf.specs.job import (
     CLIENT,
@@ -11,7 +12,6 @@ from ytf.specs.job import (
     MasterSpec,
     Placement,
     Resources,
-    format_memory,
 )
 
 _MASTER = MasterSpec().resources

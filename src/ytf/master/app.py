@@ -21,7 +21,7 @@ from ytf.master.service import Master
 from ytf.master.starter_client import announce_master
 from ytf.registry.api import Registry
 from ytf.registry.rest import RestRegistry
-from ytf.specs.job import parse_ports
+from ytf.specs.amounts import parse_ports
 from ytf.specs.registry import REST, instance_path, kind_of, parse_address
 from ytf.starter.orphans import EVERY_S, kill_orphans
 from ytf.starter.program_logs import STREAMS

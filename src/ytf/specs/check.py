@@ -9,17 +9,15 @@ from collections.abc import Mapping
 import msgspec
 
 from ytf.errors import SpecError, shown, under
+from ytf.specs.amounts import MAX_INT, parse_memory, parse_ports
 from ytf.specs.grammar import MAX_TASKS, check_group_names
 from ytf.specs.job import (
-    MAX_INT,
     TENSORBOARD,
     Backoff,
     JobSpec,
     Resources,
     TaskGroupSpec,
     Timeouts,
-    parse_memory,
-    parse_ports,
 )
 from ytf.specs.registry import check_registry
 

@@ -23,10 +23,11 @@ from typing import NoReturn
 import msgspec
 
 from ytf.errors import SpecError, shown, under
+from ytf.specs.amounts import parse_memory
 from ytf.specs.check import check
 from ytf.specs.decode_errors import decode_error
 from ytf.specs.durations import parse_duration
-from ytf.specs.job import JobSpec, MasterSpec, Resources, TaskGroupSpec, parse_memory
+from ytf.specs.job import JobSpec, MasterSpec, Resources, TaskGroupSpec
 
 MAX_DIGITS = 400
 """The most digits of an integer."""

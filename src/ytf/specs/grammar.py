@@ -22,7 +22,8 @@ from enum import Enum
 import msgspec
 
 from ytf.errors import SpecError, did_you_mean, shown, under
-from ytf.specs.job import CLIENT, MAX_INT, Resources, TaskGroupSpec, format_memory, parse_memory
+from ytf.specs.amounts import MAX_INT, format_memory, parse_memory
+from ytf.specs.job import CLIENT, Resources, TaskGroupSpec
 
 MAX_TASKS = 100_000
 """The most tasks a group may have."""

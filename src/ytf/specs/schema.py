@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 
+from ytf.specs.amounts import MAX_INT
 from ytf.specs.check import LABEL, MAX_TAGS, RESOURCE_NAME, TAG
 from ytf.specs.durations import DURATION
 from ytf.specs.field_docs import field_docs
 from ytf.specs.grammar import MAX_NAME, MAX_TASKS
-from ytf.specs.job import MAX_INT, SPECS, JobSpec
+from ytf.specs.job import SPECS, JobSpec
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MEMORY = r"^[0-9]+(\.[0-9]+)?[ ]?([kKmMgGtT]([iI]?[bB])?)?$"

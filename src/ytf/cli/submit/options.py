@@ -15,10 +15,10 @@ import msgspec
 from ytf.client.settings import Settings
 from ytf.errors import SpecError, did_you_mean
 from ytf.specs import grammar
+from ytf.specs.amounts import MAX_INT, parse_memory
 from ytf.specs.durations import parse_duration
 from ytf.specs.grammar import Place, Quantity
 from ytf.specs.job import (
-    MAX_INT,
     TENSORBOARD,
     DockerRuntime,
     DockerSpec,
@@ -30,7 +30,6 @@ from ytf.specs.job import (
     Resources,
     TaskGroupSpec,
     Timeouts,
-    parse_memory,
 )
 
 _TENSORBOARD_MEMORY_MB = 1024

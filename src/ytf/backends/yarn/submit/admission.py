@@ -44,9 +44,10 @@ from ytf.hadoop.yarn.records import (
 )
 from ytf.hadoop.yarn.rm_settings import read_rm_setting
 from ytf.machine.commands import LaunchStarter
+from ytf.specs.amounts import MAX_INT
 from ytf.specs.check import MAX_STRING
 from ytf.specs.ids import ContainerId, JobId, NodeId, task_id
-from ytf.specs.job import MAX_INT, TENSORBOARD, JobSpec, Placement
+from ytf.specs.job import TENSORBOARD, JobSpec, Placement
 
 ANY_LABEL = "*"
 ATTEMPT_LIMITS = (

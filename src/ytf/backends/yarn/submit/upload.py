@@ -42,6 +42,7 @@ from ytf.packaging.layers import (
     never_cancelled,
     walk,
 )
+from ytf.specs.amounts import format_bytes
 from ytf.specs.job import JobSpec, is_url
 from ytf.starter.config import CONTAINER_DIR
 from ytf.storage.files import Files, FileStatus
@@ -313,7 +314,7 @@ class UploadProgress:
 
         def notified(layer: Layer) -> Archive:
             if layer.size > _BIG:
-                self._notify(f"packing {layer.name} ({_amount(layer.size)})")
+                self._notify(f"packing {layer.name} ({format_bytes(layer.size)})")
             return archive(layer)
 
         return notified
@@ -323,7 +324,7 @@ class UploadProgress:
         with self._lock:
             self._sizes[layer.digest] = size
         if sent == 0 and size > _BIG:
-            self._notify(f"uploading {layer.name} ({_amount(size)})")
+            self._notify(f"uploading {layer.name} ({format_bytes(size)})")
 
     def done(self) -> None:
         """Notify of the total, if anything was uploaded."""
@@ -331,12 +332,8 @@ class UploadProgress:
             took = time.monotonic() - self._began
             count = len(self._sizes)
             layers = "1 layer" if count == 1 else f"{count} layers"
-            total = _amount(sum(self._sizes.values()))
+            total = format_bytes(sum(self._sizes.values()))
             self._notify(
                 f"uploaded {layers}, {total}, in {took:.0f} s;"
                 " the next job that needs the same uploads nothing"
             )
-
-
-def _amount(size: int) -> str:
-    return f"{size / 1e6:.1f} MB"
