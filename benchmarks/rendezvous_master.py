@@ -101,11 +101,11 @@ async def serve(expected: int, directory: Path) -> None:
         backend=backend,
         registry=registry,
     )
-    ClientApi(server, master)
+    ClientApi(server, master.view)
     await master.recover()
     running = asyncio.create_task(master.run())
     while backend.launched < expected:
-        await master.changed(master.version)
+        await master.view.changed(master.view.version)
     print(port, flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     running.cancel()

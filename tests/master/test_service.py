@@ -24,7 +24,7 @@ from ytf.machine.events import (
     TaskExited,
     TaskStarted,
 )
-from ytf.master import service
+from ytf.master import job_view, service
 from ytf.master.service import Master, monotonic_wall_clock
 from ytf.registry.api import Order, ProgramCondition, ReportSink
 from ytf.specs.ids import ContainerId, JobId, NodeId, TaskId, task_id
@@ -166,7 +166,7 @@ class Job:
     async def until(self, condition: Callable[[], object]) -> None:
         async def wait() -> None:
             while not condition():
-                await self.master.changed(self.master.version)
+                await self.master.view.changed(self.master.view.version)
 
         await asyncio.wait_for(wait(), 60)
 
@@ -207,7 +207,7 @@ class Job:
         )
 
     def states(self) -> list[TaskState]:
-        return [task.state for task in self.master.status().tasks]
+        return [task.state for task in self.master.view.status().tasks]
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ async def run_both(job: Job) -> None:
 async def test_a_job_from_its_start_to_its_end(job: Job) -> None:
     master = await job.start()
     await run_both(job)
-    assert master.status().state is JobState.RUNNING
+    assert master.view.status().state is JobState.RUNNING
     assert job.registry.published is not None
     assert job.registry.published.members == {"worker": ("h:2000", "h:2001")}
     for index in range(2):
@@ -233,9 +233,9 @@ async def test_a_job_from_its_start_to_its_end(job: Job) -> None:
         assert order is not None
         assert order.stop
     await job.running
-    assert master.status().state is JobState.SUCCEEDED
+    assert master.view.status().state is JobState.SUCCEEDED
     assert set(job.backend.acknowledged) == {"c1", "c2"}
-    record = master.record()
+    record = master.view.record()
     assert record.events[-1].event == "job-finished"
     assert job.backend.shares[0] == 0.0
     assert job.backend.shares == sorted(job.backend.shares)
@@ -264,10 +264,10 @@ async def test_an_event_is_shown_once_it_is_in_the_journal(
     monkeypatch.setattr(service, "BATCH_DELAY_S", 60.0)
     master = await job.start()
     first = asyncio.create_task(job.registered(0))
-    await eventually_async(lambda: master.status().tasks[0].port)
-    assert "starter-registered" not in [event.event for event in master.events()]
+    await eventually_async(lambda: master.view.status().tasks[0].port)
+    assert "starter-registered" not in [event.event for event in master.view.events()]
     await asyncio.wait_for(asyncio.gather(first, job.registered(1)), 60)
-    assert [event.event for event in master.events()].count("starter-registered") == 2
+    assert [event.event for event in master.view.events()].count("starter-registered") == 2
     await job.die()
 
 
@@ -283,7 +283,7 @@ async def test_hints_are_added_to_what_starters_report(job: Job) -> None:
     await run_both(job)
     await job.exited(0, 1, "ModuleNotFoundError: No module named 'numpy'\n")
     await job.running
-    assert "this Python has no module numpy" in master.status().diagnostics
+    assert "this Python has no module numpy" in master.view.status().diagnostics
     await job.journal.close()
 
 
@@ -292,7 +292,7 @@ async def test_the_exit_code_of_a_program_that_was_never_started_is_no_hint(job:
     await run_both(job)
     await job.exited(0, 126, reason="the program could not be started: No space left on device")
     await job.running
-    text = job.master.status().diagnostics
+    text = job.master.view.status().diagnostics
     assert "a disk of the node is full" in text
     assert "executable" not in text
     await job.journal.close()
@@ -301,9 +301,9 @@ async def test_the_exit_code_of_a_program_that_was_never_started_is_no_hint(job:
 async def test_after_the_end_reports_are_answered_with_nothing(job: Job) -> None:
     master = await job.start()
     await run_both(job)
-    await master.kill("alice", "enough")
+    await master.view.kill("alice", "enough")
     await job.running
-    assert master.status().diagnostics == "Killed by alice: enough."
+    assert master.view.status().diagnostics == "Killed by alice: enough."
     assert await job.exited(0) is None
     await job.journal.close()
 
@@ -314,23 +314,24 @@ async def test_a_new_master_knows_all_that_was_acknowledged(
     monkeypatch.setattr(service, "SNAPSHOT_EVERY", 3)
     await job.start()
     await run_both(job)
-    before = job.master.status()
-    events_before = [event.event for event in job.master.events()]
+    before = job.master.view.status()
+    events_before = [event.event for event in job.master.view.events()]
     await job.die()
 
     await job.start(attempt=2)
     job.backend.queue.put_nowait(
         ContainersRecovered(containers=tuple(job.backend.launched.values()), complete=True)
     )
-    await job.until(lambda: len(job.master.events()) > len(events_before) + 1)
+    await job.until(lambda: len(job.master.view.events()) > len(events_before) + 1)
     assert job.states() == [task.state for task in before.tasks]
-    assert [event.event for event in job.master.events()][: len(events_before)] == events_before
+    again = [event.event for event in job.master.view.events()]
+    assert again[: len(events_before)] == events_before
     assert job.registry.published is not None
     assert set(job.registry.orders) == set(job.backend.launched.values())
     for index in range(2):
         await job.exited(index)
     await job.running
-    assert job.master.status().state is JobState.SUCCEEDED
+    assert job.master.view.status().state is JobState.SUCCEEDED
     await job.journal.close()
 
 
@@ -355,7 +356,7 @@ async def test_what_the_backend_lost_meanwhile_is_known_before_any_starter_is_he
     order = await reports[0]
     assert order is not None
     assert (order.stop, order.attempt, order.generation) == (False, 2, 2)
-    assert job.master.status().final_status is None
+    assert job.master.view.status().final_status is None
     await job.die()
 
 
@@ -381,16 +382,16 @@ async def test_a_full_disk_refuses_reports_but_does_not_stop_the_job(
     with pytest.raises(JournalError):
         await job.exited(0)
     assert job.states()[0] is TaskState.SUCCEEDED, "it has been taken in all the same"
-    (told,) = job.master.status().notes
+    (told,) = job.master.view.status().notes
     assert "The master cannot write its journal: No space left on device." in told
     assert "ytf gc --older-than" in told
-    assert "cannot write" not in job.master.record().status.diagnostics
+    assert "cannot write" not in job.master.view.record().status.diagnostics
     monkeypatch.setattr(service, "JOURNAL_WAIT_S", 30.0)
     disk.full = False
     await job.exited(0)
     await job.exited(1)
     await job.running
-    assert job.master.status().state is JobState.SUCCEEDED
+    assert job.master.view.status().state is JobState.SUCCEEDED
     await job.journal.close()
 
 
@@ -408,14 +409,14 @@ async def test_programs_that_only_wait_are_told_of(
     container = job.backend.launched[task_id("worker", 1)]
     conditions, now = job.registry.conditions, time.monotonic()
     conditions[container] = ProgramCondition(attempt=1, idle_since=now - 61, output_lost_at=3.0)
-    await job.until(lambda: len(job.master.status().notes) == 2)
-    assert "Running: worker:1. Ended successfully: worker:0" in job.master.status().notes[0]
-    assert "missing from their logs: worker:1" in job.master.status().notes[1]
+    await job.until(lambda: len(job.master.view.status().notes) == 2)
+    assert "Running: worker:1. Ended successfully: worker:0" in job.master.view.status().notes[0]
+    assert "missing from their logs: worker:1" in job.master.view.status().notes[1]
     conditions[container] = ProgramCondition(attempt=1)
-    await job.until(lambda: len(job.master.status().notes) == 1)
+    await job.until(lambda: len(job.master.view.status().notes) == 1)
     # The status may be ahead of the events, which are shown once they are in the journal.
-    await job.until(lambda: "job-idle-ended" in [e.event for e in job.master.events()])
-    assert [e.event for e in job.master.events()][-3:] == [
+    await job.until(lambda: "job-idle-ended" in [e.event for e in job.master.view.events()])
+    assert [e.event for e in job.master.view.events()][-3:] == [
         *("output-lost", "job-became-idle", "job-idle-ended"),
     ]
     await job.die()
@@ -427,16 +428,16 @@ async def test_a_report_is_taken_in_once_the_disk_is_back(job: Job, tmp_path: Pa
     await run_both(job)
     disk.full = True
     reporting = asyncio.create_task(job.exited(0))
-    version = job.master.version
-    while not job.master.status().diagnostics:
+    version = job.master.view.version
+    while not job.master.view.status().diagnostics:
         # Clients that wait are told that there is trouble, and that it is over.
-        await asyncio.wait_for(job.master.changed(version), 30)
-        version = job.master.version
+        await asyncio.wait_for(job.master.view.changed(version), 30)
+        version = job.master.view.version
     disk.full = False
     await asyncio.wait_for(reporting, 30)
-    while job.master.status().diagnostics:
-        await asyncio.wait_for(job.master.changed(version), 30)
-        version = job.master.version
+    while job.master.view.status().diagnostics:
+        await asyncio.wait_for(job.master.view.changed(version), 30)
+        version = job.master.view.version
     await job.exited(1)
     await job.running
     await job.journal.close()
@@ -447,9 +448,9 @@ async def test_a_kill_is_in_effect_also_with_a_full_disk(job: Job, tmp_path: Pat
     await job.start(blobs=disk)
     await run_both(job)
     disk.full = True
-    await asyncio.wait_for(job.master.kill("alice", "enough"), 30)
+    await asyncio.wait_for(job.master.view.kill("alice", "enough"), 30)
     await asyncio.wait_for(job.running, 30)
-    assert job.master.status().state is JobState.KILLED
+    assert job.master.view.status().state is JobState.KILLED
     disk.full = False
     await job.journal.close()
 
@@ -460,20 +461,20 @@ async def test_who_opens_shells_is_noted_now_and_then(
     master = await job.start()
 
     def noted() -> list[str]:
-        return [e.text for e in master.events() if e.event == "shell-requested"]
+        return [e.text for e in master.view.events() if e.event == "shell-requested"]
 
     for _ in range(100):
-        master.note_shell(TaskId("worker:0"), "ada")
-    master.note_shell(TaskId("worker:1"), "ada")
-    master.note_shell(TaskId("worker:0"), "bob")
+        master.view.note_shell(TaskId("worker:0"), "ada")
+    master.view.note_shell(TaskId("worker:1"), "ada")
+    master.view.note_shell(TaskId("worker:0"), "bob")
     await eventually_async(lambda: len(noted()) == 3)
     assert noted() == [
         "ada asked for a shell in worker:0",
         "ada asked for a shell in worker:1",
         "bob asked for a shell in worker:0",
     ]
-    monkeypatch.setattr(service, "SHELL_NOTE_S", 0.0)
-    master.note_shell(TaskId("worker:0"), "ada")
+    monkeypatch.setattr(job_view, "SHELL_NOTE_S", 0.0)
+    master.view.note_shell(TaskId("worker:0"), "ada")
     await eventually_async(lambda: len(noted()) == 4)
     await job.die()
 
@@ -517,8 +518,8 @@ async def test_a_silent_starter_is_given_up(tmp_path: Path) -> None:
     job.registry.heard[silent] = time.monotonic()
     job.registry.heard[other] = math.inf
     await asyncio.wait_for(job.running, 60)
-    assert "worker:0" in job.master.status().diagnostics
-    assert "has not been heard of" in job.master.status().diagnostics
+    assert "worker:0" in job.master.view.status().diagnostics
+    assert "has not been heard of" in job.master.view.status().diagnostics
     await job.journal.close()
 
 

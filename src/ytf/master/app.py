@@ -106,14 +106,14 @@ async def serve(job: MasterContext, backend_gone: str | None, ready: _Ready) -> 
         # All at once: one that does not answer must not delay the others.
         log_tails=LogTails(job.secret, at_once=MAX_TASKS * len(STREAMS)),
     )
-    api = ClientApi(server, master)
+    api = ClientApi(server, master.view)
     await master.recover()
     # Only after recovery: the page must not show less than the one of an earlier master.
-    PageApi(server, master, job.page_auth, secret=job.secret)
+    PageApi(server, master.view, job.page_auth, secret=job.secret)
     await backend.start(attempt, url, master.container_profiles())
     ready.send("ready")
     log(f"attempt {attempt} of {job.info.id} at {url}")
-    starters = [(each.container, each.control) for each in master.starters()]
+    starters = [(each.container, each.control) for each in master.view.starters()]
     announcing = asyncio.create_task(
         announce_master(starters, url, attempt, job.secret, master.awaits)
     )
@@ -124,9 +124,10 @@ async def serve(job: MasterContext, backend_gone: str | None, ready: _Ready) -> 
     await asyncio.gather(announcing, orphans, return_exceptions=True)
     await asyncio.to_thread(kill_orphans)
     is_removed = await registry.remove()
-    is_recorded = await backend.finish(master.record(), keep_staging=not is_removed)
-    log(f"{job.info.id} ended as {master.status().state.value}", last=True)
-    master.notify_end()
+    is_recorded = await backend.finish(master.view.record(), keep_staging=not is_removed)
+    log(f"{job.info.id} ended as {master.view.status().state.value}", last=True)
+    # Those who wait for the end of the job: its record is kept now.
+    master.view.advance()
     api.close()
     await registry.close()
     await server.close()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import time
 from collections.abc import Callable
 
@@ -45,32 +44,24 @@ from ytf.machine.events import (
     LaunchFailed,
     MasterStarted,
     MessageNoted,
-    ShellRequested,
     StarterRegistered,
     TaskExited,
     TaskStarted,
 )
 from ytf.machine.machine import Machine
 from ytf.machine.projection import Projection
-from ytf.machine.status_view import StatusView
 from ytf.master.heartbeats import HeartbeatMonitor
+from ytf.master.job_view import MasterJobView
 from ytf.master.last_output import last_output
 from ytf.master.program_monitor import ProgramMonitor
 from ytf.master.usage_monitor import UsageMonitor
 from ytf.registry.api import Order, Registry
-from ytf.specs.ids import ContainerId, TaskId
+from ytf.specs.ids import ContainerId
 from ytf.specs.job import JobSpec
 from ytf.specs.status import (
-    ClusterSpec,
-    JobEvent,
     JobInfo,
-    JobRecord,
-    JobStatus,
-    LogLocation,
-    StarterAddress,
     TaskState,
 )
-from ytf.specs.usage import UsageHistory
 from ytf.web.log_tails import LogTails
 
 SNAPSHOT_EVERY = 2000
@@ -82,12 +73,8 @@ A file in HDFS costs some tens of milliseconds, on machines that are busy
 starting containers at that time. The wait delays nothing: a registration has no
 consequences before the last one has come.
 """
-SHELL_NOTE_S = 600.0
-"""How often it is noted that one user opens shells in one task: a script may do so for days."""
 PROGRAM_CHECK_S = 2.0
 """How often the conditions of programs are looked at, which came with the starters' heartbeats."""
-
-
 JOURNAL_WAIT_S = 5.0
 """How long a starter's report waits for a journal that is late, before the starter is told to
 try again."""
@@ -123,30 +110,11 @@ class _AppliedBatch(msgspec.Struct):
         )
 
 
-class _Version:
-    """A number that grows with every change of the job's status. Clients wait for a change."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self._changed = asyncio.Event()
-
-    def advance(self) -> None:
-        """Count a change, and wake all who wait for one."""
-        self.number += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def changed(self, number: int) -> None:
-        """Return once the version is not this one."""
-        while self.number == number:
-            await self._changed.wait()
-
-
 class Master:
     """Runs one job to its end.
 
-    Implements ``ReportSink`` for the registry and ``JobPageView`` for the web
-    server. ``url`` is this master's address for starters and clients,
+    Implements ``ReportSink`` for the registry; ``view`` is the job for clients and
+    its page. ``url`` is this master's address for starters and clients,
     ``page_url`` the address of the job's page. ``log_tails`` reads what tasks
     wrote last, for the reason of a job that took too long.
     """
@@ -166,7 +134,6 @@ class Master:
         self._spec = spec
         self._info = info
         self._url = url
-        self._page_url = page_url
         self._log_tails = log_tails
         self._journal = journal
         self._backend = backend
@@ -174,117 +141,31 @@ class Master:
         self._usage = UsageMonitor(registry.condition)
         self._clock = monotonic_wall_clock()
         self._projection = Projection(spec)
-        self._version = _Version()
         self._inbox: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
         self._finish: FinishJob | None = None
         self._since_snapshot = 0
-        self._written_events = 0
         self._journal_log = LimitedLog()
-        self._shells_noted: dict[tuple[TaskId, str], float] = {}
-        self._view = self._make_view()
-
-    # ------------------------------------------------------------------ for clients
-
-    @property
-    def version(self) -> int:
-        """A number that grows whenever the status changes."""
-        return self._version.number
-
-    async def changed(self, version: int) -> None:
-        """Return once the version is not this one."""
-        await self._version.changed(version)
-
-    def status(self) -> JobStatus:
-        """The current status of the job and its tasks, and trouble with the journal.
-
-        It changes only with the version: what running programs use is not in it.
-        """
-        return self._view.status(*self._journal_notes())
-
-    def status_with_usage(self) -> JobStatus:
-        """The current status, and what each running program uses, as of the last heartbeat."""
-        return self._view.status(*self._journal_notes(), live_usage=self._usage.of_running)
-
-    def usage_history(self, task: TaskId) -> UsageHistory | None:
-        """How the usage of a task changed under this master; None if nothing is known of it."""
-        return self._usage.history(task)
-
-    def _journal_notes(self) -> list[str]:
-        trouble = self._journal.trouble()
-        return [self._journal_note(trouble)] if trouble else []
-
-    def _journal_note(self, trouble: str) -> str:
-        text = f"The master cannot write its journal: {trouble}. "
-        if self._machine.job_state.is_final:
-            text += "The job's record is kept once it can."
-        else:
-            text += (
-                "No program starts until it can; those that run go on, and a new master would not "
-                "know what has happened since."
-            )
-        error = self._journal.last_error
-        if error is not None and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            text += " Make room on its disk: `ytf gc --older-than 1d` and `ytf rm` remove old jobs"
-        return text
-
-    def cluster_spec(self) -> ClusterSpec | None:
-        """The addresses of all tasks; None before all are known."""
-        return self._view.cluster_spec()
-
-    def events(self) -> list[JobEvent]:
-        """All events so far, as users read them, but for those that are being written.
-
-        So a later master tells the same, unless a disk fails.
-        """
-        return self._projection.events[: self._written_events]
-
-    def waits_for(self) -> str:
-        """What the job waits for now, in words."""
-        return self._view.waits_for(self._backend.headroom_text(), self._clock())
-
-    def log_location(self, task: TaskId) -> LogLocation | None:
-        """Where the logs of a task's newest attempt are."""
-        return self._view.log_location(task)
-
-    def record(self) -> JobRecord:
-        """The record that is kept of the job."""
-        return self._view.record()
+        self.view = MasterJobView(
+            info,
+            self._projection,
+            journal=journal,
+            backend=backend,
+            usage=self._usage,
+            clock=self._clock,
+            page_url=page_url,
+            post=self._post,
+            post_durably=self._post_durably,
+        )
 
     def container_profiles(self) -> list[ContainerProfile]:
         """The profiles of the containers requested so far, in the order of their priorities."""
         return list(self._machine.state.profiles)
-
-    def starters(self) -> list[StarterAddress]:
-        """The addresses of all starters that have registered and not ended."""
-        return self._view.starters()
 
     def awaits(self, container: ContainerId) -> bool:
         """Whether the job needs the starter of a container, and it has not called this master."""
         known = self._machine.state.containers.get(container)
         is_needed = known is not None and known.needed
         return is_needed and self._registry.last_heard(container) is None
-
-    def notify_end(self) -> None:
-        """Wake the clients that wait for the end of the job, after its record was kept."""
-        self._version.advance()
-
-    def note_shell(self, task: TaskId, by: str) -> None:
-        """Note as an event that a user asked for a shell in a task's container."""
-        now = time.monotonic()
-        noted = {who: at for who, at in self._shells_noted.items() if now - at < SHELL_NOTE_S}
-        if (task, by) not in noted:
-            noted[task, by] = now
-            self._post(ShellRequested(task=task, by=by))
-        self._shells_noted = noted
-
-    async def kill(self, by: str, reason: str) -> None:
-        """Kill the job. Returns once the kill is in effect.
-
-        By then it is in the journal, unless that cannot be written: a kill must not
-        fail for that.
-        """
-        with contextlib.suppress(JournalError):
-            await self._post_durably(KillRequested(by=by, reason=reason))
 
     # ------------------------------------------------------------------ for starters
 
@@ -367,17 +248,7 @@ class Master:
         for blob in replay.torn:
             log(f"the journal's {blob} is damaged; it held nothing that was acknowledged")
         self._projection.restore(replay.snapshot, ((e.at, e.event) for e in replay.entries))
-        self._written_events = len(self._projection.events)
-        self._view = self._make_view()
-
-    def _make_view(self) -> StatusView:
-        return StatusView(
-            self._info,
-            self._machine,
-            self._projection.events,
-            log_url=self._backend.log_url,
-            page_url=self._page_url,
-        )
+        self.view.show_events()
 
     # ------------------------------------------------------------------ the loop
 
@@ -388,14 +259,14 @@ class Master:
             while applied.can_wait and (more := await self._wait_for_events(write_at)):
                 applied += self._apply(more)
             durable = await self._record(applied.entries)
-            self._written_events = len(self._projection.events)
+            self.view.show_events()
             for command in applied.commands:
                 self._execute(command)
             self._backend.report_progress(self._machine.progress)
             for queued in applied.queued:
                 self._acknowledge(queued, durable)
             if self._finish is None:
-                self._version.advance()
+                self.view.advance()
         while not self._inbox.empty():
             self._acknowledge(self._inbox.get_nowait(), durable=True)
 
@@ -438,7 +309,7 @@ class Master:
         """What running tasks wrote last; their programs are not stopped yet."""
         if self._log_tails is None:
             return ""
-        located = [(task, self.log_location(task)) for task in self._machine.running_tasks()]
+        located = [(task, self.view.log_location(task)) for task in self._machine.running_tasks()]
         return await last_output(
             self._log_tails, [(task, place) for task, place in located if place is not None]
         )
@@ -571,7 +442,7 @@ class Master:
             trouble = self._journal.trouble()
             if trouble != before:
                 before = trouble
-                self._version.advance()
+                self.view.advance()
 
 
 def _hint(event: TaskExited) -> str:

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ytf.backends.local.records import DISK_FULL_ERRNOS, RECORD_FILE
+from ytf.backends.local.records import RECORD_FILE
 from ytf.errors import SettingsError
 from ytf.home import home, make_private_directory
 from ytf.ownership import check_directory
 from ytf.specs.ids import JobId
+from ytf.storage import DISK_FULL_ERRNOS
 
 _JOB_ID = re.compile(r"local_[0-9a-z]+_[0-9a-z]+")
 

@@ -6,12 +6,12 @@ node imports it.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
 
 from ytf.backends.local.files import write_atomically
+from ytf.storage import DISK_FULL_ERRNOS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 RECORD_FILE = "record.json"
 _KILL_NOTE_FILE = "killed.json"
 _RESERVE_FILE = "reserve"
-DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 
 def history_dir(job_dir: str) -> str:
