@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.hadoop.rpc.server import Received, RpcServer
 from ytf.errors import UnreachableError
 from ytf.hadoop.conf import Address
+from ytf.hadoop.proto import ha_pb2
+from ytf.hadoop.security.login import Login
 from ytf.minicluster import ClusterError, ClusterOptions, admin
 from ytf.minicluster.daemons import Daemon
 from ytf.minicluster.directory import ClusterDirectory, ClusterRecord
@@ -91,3 +94,15 @@ def test_one_is_active_but_never_two(pair: Pair) -> None:
     assert pair.told == ["nn ACTIVE"]
     with pytest.raises(ClusterError, match="in vain for nn2 to stand by"):
         admin.ensure_active(pair, "nn2", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("active", "method"), [(True, "transitionToActive"), (False, "transitionToStandby")]
+)
+async def test_a_daemon_changes_its_role(active: bool, method: str) -> None:
+    async def answer(received: Received) -> ha_pb2.TransitionResponse:
+        return ha_pb2.TransitionResponse()
+
+    async with RpcServer({method: answer}) as server:
+        await admin.transition(server.address, Login(user="alice"), active=active)
+    assert [each.method.method for each in server.received] == [method]

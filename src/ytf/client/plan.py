@@ -19,10 +19,10 @@ from ytf.backends.api import Plan, Upload
 from ytf.client.framework_plan import PlannedFrameworks, check_processes, framework_notes
 from ytf.client.local_checks import ignored_fields, refuse_cluster_features
 from ytf.client.outside_links import link_notes
-from ytf.client.registry import resolve_registry
 from ytf.client.settings import working_directory
 from ytf.errors import SpecError
 from ytf.frameworks import tensorflow
+from ytf.hadoop.conf import Configuration
 from ytf.specs.amounts import format_memory
 from ytf.specs.check import MAX_STRING, check
 from ytf.specs.job import (
@@ -34,6 +34,7 @@ from ytf.specs.job import (
     TaskGroupSpec,
     is_url,
 )
+from ytf.specs.registry import REST, resolve
 
 if TYPE_CHECKING:
     from ytf.packaging.tensorboard import TensorBoardCommand
@@ -101,7 +102,7 @@ def make_plan(
         script=safe_name(os.path.basename(spec.script)) if spec.script else None,
         files={name: _absolute(path, base) for name, path in spec.files.items()},
         env=environment,
-        registry=resolve_registry(spec.registry, environ),
+        registry=_resolve_registry(spec.registry, environ),
         task_env=variables | spec.task_env,
         framework=frameworks.of_client,
     )
@@ -156,6 +157,16 @@ def _resolved_group(
     where = f"groups.{name}.env"
     environment = _resolved_env(group.env, where, base, environ)
     return msgspec.structs.replace(group, env=environment)
+
+
+def _resolve_registry(registry: str, environ: Mapping[str, str]) -> str:
+    """A spec's registry with what Hadoop's configuration says of it, where there is one."""
+    if registry == REST:
+        return registry
+    place = Configuration.find(environ)
+    if place is None:
+        return resolve(registry, lambda _: None)
+    return resolve(registry, Configuration.load(place, environ=environ).get_trimmed)
 
 
 def _resolved_env(asked: str, where: str, base: Path, environ: Mapping[str, str]) -> str:

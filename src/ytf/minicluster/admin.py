@@ -12,13 +12,19 @@ from collections.abc import Sequence
 
 from ytf.errors import YtfError
 from ytf.hadoop.conf import Address
-from ytf.hadoop.rpc.connection import RpcSettings
+from ytf.hadoop.proto import ha_pb2 as pb
+from ytf.hadoop.rpc.client import RpcClient
+from ytf.hadoop.rpc.connection import Method, RpcSettings
 from ytf.hadoop.security.login import Login
-from ytf.hadoop.yarn.ha_service import transition
 from ytf.minicluster import probes
 from ytf.minicluster.daemons import HOST, NAME_NODE, Daemon
 from ytf.minicluster.directory import ClusterRecord
 from ytf.minicluster.supervisor import ACTIVE, STANDBY, ClusterError, DaemonSupervisor
+
+_PROTOCOL = "org.apache.hadoop.ha.HAServiceProtocol"
+_TO_ACTIVE = Method("transitionToActive", pb.TransitionRequest, pb.TransitionResponse, True)
+_TO_STANDBY = Method("transitionToStandby", pb.TransitionRequest, pb.TransitionResponse, True)
+_BY_USER = 0
 
 # A NameNode that becomes active first reads what the other one wrote.
 _PROMOTING = RpcSettings(call_timeout_s=60.0)
@@ -77,6 +83,15 @@ def _transition(name_node: Daemon, settings: RpcSettings, *, active: bool) -> No
     # The user who started the cluster is HDFS's superuser.
     login = Login(user=getpass.getuser())
     asyncio.run(transition(address, login, active=active, settings=settings))
+
+
+async def transition(
+    address: Address, login: Login, *, active: bool, settings: RpcSettings | None = None
+) -> None:
+    """Make a daemon active or standby. Idempotent. For pairs without automatic failover."""
+    method = _TO_ACTIVE if active else _TO_STANDBY
+    async with RpcClient([address], _PROTOCOL, login, settings=settings) as rpc:
+        await rpc.call(method, pb.TransitionRequest(change=pb.StateChange(source=_BY_USER)))
 
 
 def make_hdfs_directories(name_node: Daemon) -> None:

@@ -1,1 +1,1 @@
-"""What tests use, ours and users': waiting, the leak check, a fake RPC server."""
+"""What tests use, ours and users': waiting with a deadline, the leak check."""

@@ -33,7 +33,6 @@ _COMPONENT = "component"
 _INSTANCE = "instance"
 _SIGNATURE = "ytf_signature"
 _LONGEST_NAME = 300
-_LONGEST_LIST = LONGEST_INSTANCE
 
 _RECORD = {"type": "JSONServiceRecord", "external": [], "internal": []}
 

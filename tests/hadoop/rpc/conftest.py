@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.hadoop.rpc.echo import answer
-from ytf.testing.rpc_server import RpcServer
+from tests.hadoop.rpc.server import RpcServer
 
 
 @pytest.fixture

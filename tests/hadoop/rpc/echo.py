@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tests.hadoop.rpc.server import Received
 from ytf.hadoop.proto.records_pb2 import Priority
 from ytf.hadoop.rpc.connection import Method, RpcSettings
 from ytf.hadoop.security.login import Login
-from ytf.testing.rpc_server import Received
 
 PROTOCOL = "test.EchoProtocol"
 ECHO = Method("echo", Priority, Priority, True)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.hadoop.rpc.echo import ALICE, ECHO, ONCE, PROTOCOL, QUICK, answer, number
+from tests.hadoop.rpc.server import HangUpError, JavaError, Received, RpcServer
 from ytf.errors import OutcomeUnknownError, SettingsError, UnreachableError
 from ytf.hadoop.conf import Address, Configuration
 from ytf.hadoop.proto.messages import parse
@@ -19,7 +20,6 @@ from ytf.hadoop.rpc.connection import RpcConnection, RpcSettings, connect
 from ytf.hadoop.rpc.errors import AccessDeniedError, NotExecutedError
 from ytf.hadoop.security.credentials import Token
 from ytf.hadoop.security.login import Login
-from ytf.testing.rpc_server import HangUpError, JavaError, Received, RpcServer
 
 STANDBY = "org.apache.hadoop.ipc.StandbyException"
 RETRIABLE = "org.apache.hadoop.ipc.RetriableException"

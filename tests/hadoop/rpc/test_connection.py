@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.hadoop.rpc.echo import ALICE, ECHO, PROTOCOL, QUICK, answer, number
+from tests.hadoop.rpc.server import HangUpError, JavaError, Received, RpcServer
 from ytf.hadoop.conf import Address
 from ytf.hadoop.proto.records_pb2 import Priority
 from ytf.hadoop.proto.security_pb2 import Token as TokenMessage
@@ -25,7 +26,6 @@ from ytf.hadoop.rpc.errors import (
 )
 from ytf.hadoop.security.credentials import Token
 from ytf.hadoop.security.login import Login
-from ytf.testing.rpc_server import HangUpError, JavaError, Received, RpcServer
 
 LONG = Method("long", TokenMessage, TokenMessage, True)
 TOKEN = Token(b"\x0a\x04name", b"\x01\x02", "K", "s")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.hadoop.rpc.server import server_layer
 from ytf.hadoop.proto.messages import MalformedMessageError
 from ytf.hadoop.rpc import ciphers, digest_md5
 from ytf.hadoop.rpc.errors import AuthenticationError
@@ -116,7 +117,7 @@ LAYERS = [
 def layers(qop: str, cipher: str) -> tuple[digest_md5.DigestLayer, digest_md5.DigestLayer]:
     exchange = digest_md5.Exchange("u", "p", "r", "n", "c", "/default", qop)
     client = digest_md5.client_layer(exchange, cipher, 65536)
-    server = digest_md5.server_layer(exchange, cipher, 65536)
+    server = server_layer(exchange, cipher, 65536)
     assert client is not None
     assert server is not None
     return client, server

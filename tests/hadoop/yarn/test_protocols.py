@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from google.protobuf.message import Message
 
+from tests.hadoop.rpc.server import Handler, HangUpError, JavaError, Received, RpcServer
 from ytf.errors import OutcomeUnknownError, SettingsError
 from ytf.hadoop.conf import Configuration
-from ytf.hadoop.proto import client_pb2, ha_pb2, ids_pb2, master_pb2, records_pb2, security_pb2
+from ytf.hadoop.proto import client_pb2, ids_pb2, master_pb2, records_pb2, security_pb2
 from ytf.hadoop.rpc.client import RpcClient
 from ytf.hadoop.rpc.errors import ApplicationNotFoundError, InvalidMasterRequestError
 from ytf.hadoop.security.credentials import MASTER_TOKEN, Credentials, Token
@@ -18,7 +19,6 @@ from ytf.hadoop.yarn import (
     application_client,
     application_master_client,
     container_management_client,
-    ha_service,
 )
 from ytf.hadoop.yarn.allocate_request import AllocateRequest
 from ytf.hadoop.yarn.contexts import ContainerLaunchContext
@@ -32,7 +32,6 @@ from ytf.hadoop.yarn.records import (
     NodeToken,
     Resource,
 )
-from ytf.testing.rpc_server import Handler, HangUpError, JavaError, Received, RpcServer
 
 APP = ApplicationId(1, 1)
 ATTEMPT = AttemptId(APP, 1)
@@ -346,16 +345,6 @@ async def test_a_later_node_token_takes_over() -> None:
         nm.renew(SECOND)
         await nm.statuses([CONTAINER])
         assert server.connections == 2
-
-
-@pytest.mark.parametrize(
-    ("active", "method"), [(True, "transitionToActive"), (False, "transitionToStandby")]
-)
-async def test_a_daemon_changes_its_role(active: bool, method: str) -> None:
-    handlers = {method: answering(ha_pb2.TransitionResponse())}
-    async with RpcServer(handlers) as server:
-        await ha_service.transition(server.address, Login(user="alice"), active=active)
-    assert [each.method.method for each in server.received] == [method]
 
 
 async def test_a_service_that_is_closed_opens_again_when_called() -> None:

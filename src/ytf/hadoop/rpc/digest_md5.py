@@ -269,11 +269,6 @@ def client_layer(exchange: Exchange, cipher: str, max_buffer: int) -> DigestLaye
     return _layer(exchange, cipher, max_buffer, send=_TO_SERVER, receive=_TO_CLIENT)
 
 
-def server_layer(exchange: Exchange, cipher: str, max_buffer: int) -> DigestLayer | None:
-    """The server's side, for :mod:`ytf.testing.rpc_server`."""
-    return _layer(exchange, cipher, max_buffer, send=_TO_CLIENT, receive=_TO_SERVER)
-
-
 def _layer(
     exchange: Exchange, cipher: str, max_buffer: int, *, send: str, receive: str
 ) -> DigestLayer | None:

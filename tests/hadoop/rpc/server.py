@@ -70,6 +70,14 @@ class HangUpError(Exception):
     """The server closes the connection without an answer."""
 
 
+def server_layer(
+    exchange: digest_md5.Exchange, cipher: str, max_buffer: int
+) -> digest_md5.DigestLayer | None:
+    """The server's side of the negotiated layer; None for plain ``auth``."""
+    to_server, to_client = digest_md5._TO_SERVER, digest_md5._TO_CLIENT
+    return digest_md5._layer(exchange, cipher, max_buffer, send=to_client, receive=to_server)
+
+
 class RpcServer:
     """Listens on a port of its own while its context is entered.
 
@@ -255,9 +263,7 @@ class _Peer:
             self._refuse("javax.security.sasl.SaslException", "DIGEST-MD5: mismatched response")
         proof = f"rspauth={exchange.rspauth()}".encode()
         self._send_sasl(SaslMessage(state=sasl.SUCCESS, token=proof))
-        self._layer = digest_md5.server_layer(
-            exchange, response.get("cipher", ""), int(response["maxbuf"])
-        )
+        self._layer = server_layer(exchange, response.get("cipher", ""), int(response["maxbuf"]))
 
     async def _next(self) -> tuple[RequestHeader, bytes]:
         """The header of the next request, and the bytes after it."""
