@@ -80,7 +80,7 @@ def test_a_crowd_is_told_in_counts_but_failures_by_name() -> None:
     ("found", "said"),
     [
         (task("ps", 0, TaskState.SUCCEEDED, exit_code=0), "ps:0 SUCCEEDED"),
-        (task("ps", 0, TaskState.FAILED, signal=9), "ps:0 FAILED signal SIGKILL"),
+        (task("ps", 0, TaskState.FAILED, signal=9), "ps:0 FAILED SIGKILL"),
         (task("ps", 0, TaskState.FAILED, signal=99), "ps:0 FAILED signal 99"),
         (task("ps", 1, TaskState.RUNNING, attempt=2, host="h"), "ps:1 RUNNING (attempt 2) on h"),
         (task("ps", 1, TaskState.PENDING), "ps:1 PENDING"),

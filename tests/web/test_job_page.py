@@ -76,7 +76,7 @@ def test_how_why_which_task_and_where_its_log_is() -> None:
     assert (
         "worker:1 FAILED 2 node7:45454 at node7:2222 3 no such dataset stderr stdout" in found.text
     )
-    assert "worker:2 LOST 1 signal 9" in found.text
+    assert "worker:2 LOST 1 SIGKILL" in found.text
     assert "task-exited worker:1 exited with code 3" in found.text
     assert '"node7:2222"' in found.text
     rows = [attributes["id"] for name, attributes in found.elements if name == "tr" and attributes]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
 from collections.abc import Mapping
 
+from ytf.machine.diagnostics import signal_name
 from ytf.specs.ids import TaskId, task_id
 from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
 
@@ -81,7 +81,7 @@ def describe_exit(task: TaskStatus) -> str:
     """Describe exit code or signal and the reason; empty for a success without a reason."""
     parts: list[str] = []
     if task.signal is not None:
-        parts.append(f"signal {_signal_name(task.signal)}")
+        parts.append(signal_name(task.signal))
     elif task.exit_code:
         parts.append(f"exit code {task.exit_code}")
     if task.reason:
@@ -107,10 +107,3 @@ def _differs(before: TaskStatus | None, after: TaskStatus) -> bool:
     if before is None:
         return after.state is not TaskState.PENDING
     return (before.state, before.attempt) != (after.state, after.attempt)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

@@ -28,7 +28,7 @@ _NAMED = 5
 
 
 def signal_name(number: int) -> str:
-    """``SIGKILL`` for 9; the number itself where it has no name."""
+    """``SIGKILL`` for 9; ``signal 99`` where a number has no name."""
     try:
         return _signal.Signals(number).name
     except ValueError:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from ytf.machine.diagnostics import signal_name
 from ytf.specs.status import ClusterSpec, JobEvent, JobStatus, TaskState, TaskStatus
 from ytf.web.markup import Markup, join, tag
 from ytf.web.usage_plots import FindHistory, usage_section
@@ -165,7 +166,7 @@ def _row(task: TaskStatus) -> Markup:
         where = address if task.node is None else join(where, " ", tag("small", f"at {address}"))
     ended = ""
     if task.signal is not None:
-        ended = f"signal {task.signal}"
+        ended = signal_name(task.signal)
     elif task.exit_code is not None:
         ended = str(task.exit_code)
     cells = (
