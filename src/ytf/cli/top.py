@@ -142,7 +142,7 @@ class _Screen:
 
     @contextlib.contextmanager
     def _terminal(self, keys: int | None) -> Iterator[None]:
-        """The terminal's other screen, without echo; as it was before in the end."""
+        """Switch to the alternate screen, without echo; restore the terminal on exit."""
         before = None if keys is None else termios.tcgetattr(keys)
         resized = signal.signal(signal.SIGWINCH, self._notify)
         terminated = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

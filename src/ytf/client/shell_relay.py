@@ -252,7 +252,7 @@ class _Relay:
 
 @contextmanager
 def _raw_mode() -> Iterator[None]:
-    """Have the terminal pass on every key as it is; as before in the end."""
+    """Switch the terminal to raw mode; restore it on exit."""
     before = termios.tcgetattr(0)
     try:
         tty.setraw(0, termios.TCSADRAIN)

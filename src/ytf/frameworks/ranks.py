@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Ranks:
-    """The tasks that are numbered together, and which of them the own one is.
+    """The tasks that share one rank order, and this task's position in it.
 
     ``addresses`` are their ``host:port`` in the order of ranks, ``processes`` how
-    many processes each has, and ``node`` is the own task's place among them.
+    many processes each has, and ``node`` is this task's position.
     """
 
     __slots__ = ("addresses", "node", "processes")

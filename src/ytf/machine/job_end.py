@@ -85,7 +85,7 @@ def decide(
 
 
 def end_after_chief(state: MachineState, table: TaskTable, at: float) -> None:
-    """End the time that tracked tasks had after the chief's success: evaluators have theirs now."""
+    """End the wait for tracked tasks after the chief's success, and start that for evaluators."""
     state.deadlines.pop(AFTER_CHIEF, None)
     tracked = table.tracked()
     if all(task.state is TaskState.SUCCEEDED for task in tracked):

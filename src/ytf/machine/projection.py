@@ -1,4 +1,4 @@
-"""A job as its events have made it: the machine's state and the events that users read.
+"""Applies events to the job machine, and keeps the list of events that users read.
 
 The master keeps one up to date while it runs the job. The next master, and the
 client of a job without a master, restore the same one from the journal.

@@ -1,4 +1,4 @@
-"""What the tasks of a job have used: what the state keeps of it, and what a job asked too much.
+"""Keeps what ended attempts used, and finds groups that requested far more than they used.
 
 What programs use *now* is not part of the machine's state. Only what is known
 at the end of an attempt comes with an event, so that it is in the job's record.
@@ -18,7 +18,7 @@ from ytf.specs.usage import TaskUsage
 LEAST_RUN_S = 300.0
 """A task that ran for a shorter time may not have shown yet what it needs."""
 TOO_MUCH = 4
-"""How many times what it used a job may ask for before it is told."""
+"""A request of at least this many times the peak usage gets a note."""
 _LEAST_WASTE_MB = 1024
 _LEAST_WASTE_VCORES = 3
 _ROOM = 1.1

@@ -28,7 +28,7 @@ _FindCondition = Callable[[ContainerId], ProgramCondition | None]
 
 
 class UsageMonitor:
-    """Takes what heartbeats said of programs from the registry, now and then.
+    """Copies the usage figures of heartbeats from the registry into bounded histories.
 
     ``condition`` finds what the last heartbeat of a container's starter said.
     """

@@ -66,7 +66,10 @@ class ClientResult:
 
 
 class EngineContainerState:
-    """How an engine says that a container is. ``pid`` is of its first process, if it runs."""
+    """The state of a container, as its engine reports it.
+
+    ``pid`` is that of its first process, if it runs.
+    """
 
     __slots__ = ("exit_code", "pid", "status")
 

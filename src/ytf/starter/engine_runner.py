@@ -323,7 +323,7 @@ class EngineReaper(Reaper):
             os.kill(os.getpid(), END_NOW)
 
     def is_alive(self) -> bool:
-        """Tell that nothing is left: a container ends as a whole, and then its client."""
+        """Return False always: the container has ended when its client has."""
         return False
 
     def kill_all(self) -> None:

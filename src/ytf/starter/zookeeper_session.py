@@ -153,7 +153,7 @@ class ZooKeeperSession:
             raise ConnectionLostError("an answer to no call")
 
     def keep_alive(self) -> float:
-        """Say that this session lives, if that is due; returns in how many seconds it next is."""
+        """Send a ping if one is due; returns the seconds until the next."""
         now = time.monotonic()
         if now > self._heard_at + self._granted_s * 2 / 3:
             raise ConnectionLostError("no answer for %.0f s" % (now - self._heard_at))
