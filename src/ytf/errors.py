@@ -4,7 +4,7 @@
 
     YtfError
     ├── SpecError            the user asked for something that makes no sense   (exit 2)
-    ├── SettingsError        a setting, a variable or the machine does not fit  (exit 2)
+    ├── SettingsError        a setting, a variable or this machine prevents it  (exit 2)
     ├── RefusedError         a backend understood the request and refused it    (exit 1)
     ├── NotFoundError        no such job, task or log                           (exit 1)
     ├── UnreachableError     a peer could not be reached; nothing was done      (exit 1)
@@ -66,7 +66,7 @@ class SpecError(YtfError, ValueError):
 
 
 class SettingsError(YtfError):
-    """A settings file, an environment variable or the machine itself does not fit."""
+    """A settings file, a variable or the state of this machine prevents the command."""
 
     exit_code = 2
 

@@ -193,6 +193,6 @@ def test_a_starter_without_the_jobs_secret_gives_up(ytf: Ytf) -> None:
     kill(master)
     status = job.end("FAILED")
     assert status.diagnostics.startswith("worker:0 was lost")
-    assert "its starter has not been heard of" in status.diagnostics
+    assert "its starter has sent no heartbeat" in status.diagnostics
     wait_dead(program)
     eventually(lambda: not job.staging.exists())

@@ -165,7 +165,7 @@ def test_without_its_node_everything_goes_and_the_job_says_why(ytf: Ytf, job: Jo
     assert len(everyone) >= 2 + 3 * 3
     kill(job.node())
     status = job.end("FAILED")
-    assert "node process died" in status.diagnostics
+    assert "the process that runs the job on this machine died" in status.diagnostics
     assert set(states(status).values()) == {"LOST"}
     wait_dead(*everyone)
 
@@ -179,7 +179,7 @@ def test_without_node_and_master_the_next_command_buries_the_job(ytf: Ytf, job: 
     assert not job.record.exists()
     status = job.status()
     assert status.state.value == "FAILED"
-    assert "node and master died" in status.diagnostics
+    assert "and the job's master died" in status.diagnostics
     assert states(status) == dict.fromkeys(TASKS, "LOST")
     assert job.logs("worker:0") == ["worker:0 ! held"], "what it wrote is still there"
 

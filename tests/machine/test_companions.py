@@ -113,7 +113,7 @@ def test_a_client_that_vanishes_fails_the_job() -> None:
     world = Scenario(job("worker:1", client=True)).start()
     world.silent(world.starters[CLIENT_CONTAINER])
     assert world.outcome() is FinalStatus.FAILED
-    assert "the client has not been heard of" in world.text()
+    assert "the client has sent no heartbeat" in world.text()
 
 
 def test_servers_without_a_client_run_until_killed() -> None:

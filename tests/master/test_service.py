@@ -519,7 +519,7 @@ async def test_a_silent_starter_is_given_up(tmp_path: Path) -> None:
     job.registry.heard[other] = math.inf
     await asyncio.wait_for(job.running, 60)
     assert "worker:0" in job.master.view.status().diagnostics
-    assert "has not been heard of" in job.master.view.status().diagnostics
+    assert "has sent no heartbeat" in job.master.view.status().diagnostics
     await job.journal.close()
 
 

@@ -196,7 +196,7 @@ def test_a_starter_without_a_master_gives_up(master: FakeMaster, start: Start) -
     master.close()
     assert starter.wait() == 4
     assert not any(is_alive(pid) for pid in below)
-    assert "no master was heard of" in starter.log.read_text()
+    assert "no master has answered" in starter.log.read_text()
 
 
 def test_a_wrong_secret_is_not_a_master(master: FakeMaster, start: Start, tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_what_the_cluster_can_never_give_is_refused_at_once(yarn: Yarn) -> None:
     assert "worker:0 asks for 3 yarn.io/gpu" in gpus.stderr
     assert _applications(yarn) == before
     unknown = yarn.run("ytf", "status", "application_1_0001", code=1)
-    assert "neither YARN nor a record knows application_1_0001" in unknown.stderr
+    assert "YARN has no application application_1_0001, and ytf has no record" in unknown.stderr
 
 
 def _applications(yarn: Yarn) -> set[str]:

@@ -1,7 +1,7 @@
 """What backends do with a job's registry before the job runs and after it has ended.
 
 Before: they check that the job will be able to use it. After: they remove what it
-left there, because ZooKeeper was away or no master was there to do it.
+left there, because ZooKeeper was unavailable or no master was there to do it.
 """
 
 from __future__ import annotations

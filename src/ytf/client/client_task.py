@@ -123,7 +123,7 @@ class ClientTask:
             raise InternalError(f"the client could not take part in the job: {shutdown.reason}")
         silence_s = self._registry.silence_s()
         if silence_s > self._timeouts.master_silence_s:
-            raise UnreachableError(f"no master was heard of for {silence_s:.0f} s")
+            raise UnreachableError(f"no master has answered for {silence_s:.0f} s")
         return False
 
     def _take(self, timeout_s: float) -> None:

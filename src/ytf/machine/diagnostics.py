@@ -23,6 +23,11 @@ CAUSES = {
     Cause.NOT_KEPT: "its container was not kept when the master died",
 }
 
+_STARTER_LOG_HINT = (
+    "\nhint: the logs of these tasks' starters tell more; `ytf logs` does not show them. They are "
+    "$YTF_HOME/history/<id>/logs/<group>-<index>/starter.log for a job on one machine, and "
+    "starter.stderr in `yarn logs` for one on YARN."
+)
 _NAMED = 5
 """How many tasks a sentence names; the others are counted."""
 
@@ -142,7 +147,7 @@ def rendezvous_text(late: list[Task], timeout_s: float, note: str) -> str:
     what = {TaskState.ALLOCATED: "not registered", TaskState.STARTING: "not started"}
     who = join_names([f"{t.id} ({what[t.state]})" for t in late])
     text = f"Not every task was ready within {timeout_s:g} s of getting its container: {who}."
-    return f"{text} {note}".rstrip() + "\nhint: look at the starter's log of these tasks."
+    return f"{text} {note}".rstrip() + _STARTER_LOG_HINT
 
 
 def success_text(judged: int, failed: list[Task]) -> str:

@@ -335,7 +335,7 @@ class Machine:
         if container is None or not container.needed:
             return
         who = "the client" if event.container == CLIENT_CONTAINER else "its starter"
-        reason = f"{who} has not been heard of for {event.silent_s:.0f} s"
+        reason = f"{who} has sent no heartbeat for {event.silent_s:.0f} s"
         not_kept = containers.was_not_kept(self.state, event)
         self._abandon(event.container, reason, at, not_kept=not_kept)
 

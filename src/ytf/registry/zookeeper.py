@@ -192,7 +192,7 @@ class ZooKeeperRegistry:
     async def _register(self, container: ContainerId, attempt: int, stat: ZnodeStat) -> bool:
         """Take a registration; False if the znode does not hold the one that is waited for."""
         if self._rest.registered_attempt(container) >= attempt:
-            return True  # by REST, while ZooKeeper was away
+            return True  # by REST, while ZooKeeper was unavailable
         component = None
         if stat.dataLength <= LONGEST_COMPONENT:
             try:

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
             """
 
         def silence_s(self) -> float:
-            """How long no master has been heard of, in seconds."""
+            """How long no master has answered, in seconds."""
 
         def close(self) -> None:
             """Leave nothing published behind. Returns within seconds."""

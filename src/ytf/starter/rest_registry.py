@@ -148,7 +148,7 @@ class RestRegistryClient:
             self._reports.interrupt()
 
     def silence_s(self) -> float:
-        """How long no master has been heard of, in seconds."""
+        """How long no master has answered, in seconds."""
         return self._locator.silence_s()
 
     def close(self) -> None:

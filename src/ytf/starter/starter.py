@@ -196,7 +196,7 @@ class Starter:
             raise ShutdownError(shutdown)
         silence_s = self.registry.silence_s()
         if silence_s >= self.config.master_silence_s:
-            text = "no master was heard of for %.0f s" % silence_s
+            text = "no master has answered for %.0f s" % silence_s
             raise ShutdownError(Shutdown(MASTER_LOST, text, None))
         order = self.desired.next_attempt(self.attempt.number)
         if order is not None:

@@ -36,7 +36,7 @@ def test_a_dead_job_is_buried(home: JobDirectories, tmp_path: Path) -> None:
     master = master_program(f"open({str(seen)!r}, 'w').write(' '.join(sys.argv[1:]))")
     assert LocalJobBackend(home, master=master).gc_dead_jobs() == [OLD_JOB]
     assert seen.read_text().startswith(
-        f"--backend local --job-dir {directory} --attempt 4 --finalize the job's node and"
+        f"--backend local --job-dir {directory} --attempt 4 --finalize the process"
     )
     assert not directory.exists()
     status = LocalJobBackend(home).open(OLD_JOB).status()
@@ -48,7 +48,7 @@ def test_a_burial_that_fails_says_so_in_the_record(home: JobDirectories) -> None
     stage_dead_job(home)
     LocalJobBackend(home, master=master_program("sys.exit(9)")).gc_dead_jobs()
     diagnostics = LocalJobBackend(home).open(OLD_JOB).status().diagnostics
-    assert "node and master died" in diagnostics
+    assert "and the job's master died" in diagnostics
     assert "exit status 9" in diagnostics
 
 

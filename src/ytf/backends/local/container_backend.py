@@ -48,7 +48,7 @@ MEMORY_VARIABLE = "YTF_LOCAL_MEMORY_MB"
 _LINE_LIMIT = 64 << 20
 """Longest line in bytes. The node's first line names all its containers, perhaps thousands."""
 _NODE_DIED = (
-    "the job's node process died, and the tasks it ran on this machine with it\n"
+    "the process that runs the job on this machine died, and all tasks with it\n"
     "hint: a user killed it, or the kernel did when memory ran out (see dmesg): submit the "
     "job again"
 )

@@ -23,7 +23,10 @@ from ytf.backends.local.records import (
     write_minimal_record,
 )
 
-DEAD_JOB_REASON = "the job's node and master died: killed, or the machine was shut down"
+DEAD_JOB_REASON = (
+    "the process that runs the job on this machine and the job's master died: killed, or the "
+    "machine was shut down"
+)
 """The diagnostics of a job that is finalized because its processes were found dead."""
 
 _FINALIZE_TIMEOUT_S = 60.0

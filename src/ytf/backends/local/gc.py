@@ -46,7 +46,7 @@ class _RecordedStatus(msgspec.Struct, kw_only=True):
 
 
 class _Record(msgspec.Struct, kw_only=True):
-    """As much of a record as tells where the job's nodes in ZooKeeper were."""
+    """The fields of a record that locate the job's znodes."""
 
     status: _RecordedStatus
     spec: _RecordedSpec
@@ -88,7 +88,7 @@ def gc_jobs(
 def gc_registries(
     home: JobDirectories, *, dryrun: bool = False, notify: Notify = ignore_notice
 ) -> list[RemovedItem]:
-    """Remove what recorded jobs left in ZooKeepers that were away when they ended."""
+    """Remove what recorded jobs left in ZooKeepers that were unavailable when they ended."""
     leftovers = RegistryLeftovers(notify, dryrun)
     removed = []
     for job, _, _ in _entries(home.history):

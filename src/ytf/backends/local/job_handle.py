@@ -282,7 +282,8 @@ class LocalJobHandle:
         grace_s = min(_KILL_GRACE_S, self._master_timeout_s)
         if not stop_without_master(self._staging, grace_s=grace_s):
             raise OutcomeUnknownError(
-                f"job {self.job} may or may not end: {exc}, and its node cannot be stopped",
+                f"job {self.job} may or may not end: {exc}, and the process that runs the job on "
+                "this machine cannot be stopped",
                 hint=f"`ytf status {self.job}` shows it; if the job goes on, kill it once more",
             ) from exc
         self._finalize_if_dead()

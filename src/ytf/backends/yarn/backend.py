@@ -64,7 +64,7 @@ class YarnJobBackend:
         found = YarnJobHandle(self._rm, self._files, job)
         if not found.exists():
             raise NotFoundError(
-                f"neither YARN nor a record knows {job}",
+                f"YARN has no application {job}, and ytf has no record of it",
                 hint="ytf list shows those there are; is HADOOP_CONF_DIR that of its cluster?",
             )
         return found

@@ -46,7 +46,7 @@ _HOME_PREFIX = "dfs.user.home.dir.prefix"
 _OPEN, _CLOSED = 0o755, 0o700
 
 RETRY_TOTAL_S = 300.0
-"""How long HDFS may be away before a master goes on without it."""
+"""How long HDFS may be unavailable before a master goes on without it."""
 RECORD_RETRY_TOTAL_S = 1800.0
 """How long a master that has ended its job tries to write the record: only it knows how the tasks
 ended, and it holds no container but its own."""

@@ -91,7 +91,7 @@ FILES_HERE: dict[str, str] = {
     "$YTF_HOME/environments/": "Environments of tools that ytf runs (TensorBoard).",
     "$YTF_HOME/layers/": "What is known of layers: their names, and packed archives.",
     "$YTF_HOME/secrets/<user>/": "The secrets of running jobs on YARN, so that their masters "
-    "can be asked while HDFS is away. Only you can read them.",
+    "can be asked while HDFS is unavailable. Only you can read them.",
     "$YTF_HOME/gc/": "The output of the last background gc of each cluster.",
     "$YTF_HOME/clusters/<name>/": "The clusters of `ytf cluster`: configuration, data and logs.",
     "$YTF_HOME/hadoop/": "The jars of Hadoop for `ytf cluster`.",
@@ -108,7 +108,8 @@ FILES_HDFS: dict[str, str] = {
 EXIT_CODES: dict[int, str] = {
     0: "Done. With --wait, and with a client: the job succeeded.",
     1: "Refused, not found, not reachable, or the job that was waited for did not succeed.",
-    2: "Wrong usage, job file, settings or surroundings (a full disk, for example).",
+    2: "Wrong usage, job file or settings, or a problem of this machine (a full disk, for "
+    "example).",
     70: "A bug in ytf: please report it.",
     130: "Interrupted with Ctrl-C (SIGINT); 143 with SIGTERM, 129 with SIGHUP.",
     141: "The process that read stdout has gone (SIGPIPE).",

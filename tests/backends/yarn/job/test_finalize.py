@@ -98,7 +98,9 @@ def test_a_success_that_the_journal_has_missed_says_so(home: JobHome) -> None:
     kept = finalize(home, ended(finished, "All tracked tasks succeeded."), SPEC)
     assert kept.status.state is JobState.SUCCEEDED
     for task in kept.status.tasks:
-        assert task.reason == "how it ended was not recorded: HDFS was away when the job ended"
+        assert (
+            task.reason == "how it ended was not recorded: HDFS was unavailable when the job ended"
+        )
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_resourcemanager_that_was_restarted_waits_for_the_master(world: World)
     world.yarn_says(report(ApplicationState.ACCEPTED))
     status = world.job().status()
     assert status.state is JobState.RUNNING
-    assert "the ResourceManager has not heard of it" in status.diagnostics
+    assert "the ResourceManager was restarted" in status.diagnostics
 
 
 def test_a_master_that_never_wrote_anything_is_said_to_be_silent(world: World) -> None:

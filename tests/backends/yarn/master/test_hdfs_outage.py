@@ -1,4 +1,4 @@
-"""A job outlives an outage of HDFS, and ends with the right result also if HDFS stays away."""
+"""A job outlives an outage of HDFS, and ends with the right result also if that goes on."""
 
 from __future__ import annotations
 

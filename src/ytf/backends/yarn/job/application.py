@@ -100,7 +100,7 @@ class ApplicationLookup:
         try:
             return self.home.record() is not None
         except OSError:
-            return False  # HDFS is away, too: the caller reports the ResourceManager first
+            return False  # HDFS is unavailable, too: the caller reports the ResourceManager first
 
     @property
     def is_ours(self) -> bool:
@@ -287,7 +287,10 @@ def why_silent(report: ApplicationReport, error: str, waiting: str) -> str:
     if number > 1:
         what = waiting or "It is on its way."
         return f"{text}: it has not begun yet, and attempt {number - 1} has ended. {what}"
-    return f"{text}: the ResourceManager has not heard of it since it was started again itself."
+    return (
+        f"{text}: the ResourceManager was restarted, and the master has not registered with it"
+        " again yet."
+    )
 
 
 def _masters_limit(

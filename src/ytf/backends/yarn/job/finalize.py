@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TASK_LOST = "the job was ended without its master"
 """The reason of each task that ran. Why the job was ended is in the job's own diagnostics."""
-_NOT_RECORDED = "how it ended was not recorded: HDFS was away when the job ended"
+_NOT_RECORDED = "how it ended was not recorded: HDFS was unavailable when the job ended"
 """The reason where a master has ended the job itself: no other job succeeds."""
 
 

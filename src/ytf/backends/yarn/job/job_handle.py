@@ -67,7 +67,7 @@ class YarnJobHandle:
     def status(self) -> JobStatus:
         """The job's status now, or the last one its master journalled.
 
-        If HDFS is away, and the job's secret is not known here, the master cannot be
+        If HDFS is unavailable, and the job's secret is not known here, the master cannot be
         asked: then the status is that of YARN's report.
         """
         try:
@@ -269,7 +269,7 @@ class YarnJobHandle:
             if time.monotonic() > deadline:
                 return final
             time.sleep(_RETRY_S)
-        # The end is known. While HDFS is away, a later command's gc writes the record.
+        # The end is known. While HDFS is unavailable, a later command's gc writes the record.
         with contextlib.suppress(UnreachableError, OutcomeUnknownError):
             if report is None and self._application.home.record() is None:
                 return final

@@ -137,7 +137,7 @@ class MasterClient:
     def secret(self) -> bytes | None:
         """The job's secret; None if it is gone with the job, or not for us.
 
-        The cached one is used first: then the master can be asked while HDFS is away.
+        The cached one is used first: then the master can be asked while HDFS is unavailable.
         """
         application = self._application
         if self._secret is None:

@@ -2,7 +2,7 @@
 
 A job's secret signs calls to its master. It is staged in HDFS, where commands on
 any machine of its owner find it. The machine that a job was submitted from, and
-those that have read the secret once, reach the master also while HDFS is away.
+those that have read the secret once, reach the master also while HDFS is unavailable.
 
 A cached secret is an advantage, never a need. So errors of the disk are ignored
 here: then the secret is read from HDFS.

@@ -253,7 +253,7 @@ class YarnContainerBackend:
     async def finish(self, record: JobRecord, *, keep_staging: bool = False) -> bool:
         """Write the record, unregister, and remove the staging directory.
 
-        If HDFS stays away, the job ends all the same: then the ``gc`` of a later
+        If HDFS stays unavailable, the job ends all the same: then the ``gc`` of a later
         ``ytf`` command removes the staging directory, as it does with ``keep_staging``.
         """
         # Heartbeats go on meanwhile: this attempt must not count as dead.
