@@ -2,18 +2,18 @@
 
 The states of a task::
 
-         ┌──── lost before its peers know its address ────┐
-         │                      ▲                         ▲
-         ▼                      │                         │
-    ┌─────────┐ allocated ┌─────┴─────┐ registered ┌──────┴───┐ started ┌─────────┐
+           lost before its peers know its address
+         ┌──────────────────────┬───────────────────────┐
+         ▼                      │                       │
+    ┌─────────┐ allocated ┌─────┴─────┐ registered ┌────┴─────┐ started ┌─────────┐
     │ PENDING ├──────────▶│ ALLOCATED ├───────────▶│ STARTING ├────────▶│ RUNNING │
-    └─────────┘           └───────────┘            └──────────┘         └─────────┘
-         ▲                      ▲
+    └────▲────┘           └─────▲─────┘            └──────────┘         └─────────┘
          │ no container         │ same container
          └──────────────────────┴── next attempt, by policy ── SUCCEEDED FAILED KILLED LOST
 
-Each of the upper four can become FAILED, KILLED or LOST, and each but PENDING can
-become SUCCEEDED. A restart of the whole job also ends attempts that still run.
+A PENDING task can become FAILED or KILLED. Each of the other three can become
+SUCCEEDED, FAILED, KILLED or LOST. A restart of the whole job also begins the next
+attempt of tasks that still run.
 
 Tasks and containers are separate because a task may be restarted in its
 container, and a container may still end after its task has left it.
