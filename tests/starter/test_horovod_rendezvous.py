@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ytf.starter import horovod_rendezvous
-from ytf.starter.horovod_rendezvous import MAX_CALLERS, MAX_VALUE, HorovodPort, HorovodStore
+from ytf.starter.horovod_rendezvous import (
+    ENTRY_SIZE,
+    MAX_CALLERS,
+    MAX_VALUE,
+    HorovodPort,
+    HorovodStore,
+)
 from ytf.testing.waiting import eventually
 
 if TYPE_CHECKING:
@@ -144,7 +150,7 @@ def test_silent_callers_do_not_keep_others_out(port: HorovodPort) -> None:
 def test_unfinished_requests_have_a_limit_together(
     port: HorovodPort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(horovod_rendezvous, "MAX_RECEIVED", 300_000)
+    monkeypatch.setattr(horovod_rendezvous, "MAX_BUFFERED", 300_000)
     number = port.take()
     head = b"PUT /global/0 HTTP/1.1\r\nContent-Length: 200000\r\n\r\n"
     with socket.create_connection((HERE, number), 60) as first:
@@ -159,6 +165,34 @@ def test_unfinished_requests_have_a_limit_together(
             )
 
 
+def test_answers_that_are_not_read_have_a_limit_together(
+    port: HorovodPort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Loopback sockets take four megabytes before the server has to keep anything.
+    monkeypatch.setattr(horovod_rendezvous, "MAX_VALUE", 12_000_000)
+    monkeypatch.setattr(horovod_rendezvous, "MAX_BUFFERED", 13_000_000)
+    number = port.take()
+    value = b"x" * 11_000_000
+    assert ask(number, "PUT", "/global/0", value) == (200, b"")
+    with contextlib.ExitStack() as stack:
+        deaf = [stack.enter_context(socket.create_connection((HERE, number), 60)) for _ in "abc"]
+        for caller in deaf:
+            caller.sendall(b"GET /global/0 HTTP/1.1\r\n\r\n")
+        # The last is served; the first was dropped for it, before all of its answer was sent.
+        assert len(read_to_end(deaf[2])) > len(value)
+        assert len(read_to_end(deaf[0])) < len(value)
+    assert ask(number, "GET", "/global/0") == (200, value)
+
+
+def read_to_end(caller: socket.socket) -> bytes:
+    """All that the server sends until it closes the connection."""
+    received = bytearray()
+    with contextlib.suppress(ConnectionResetError):
+        while data := caller.recv(1_000_000):
+            received += data
+    return bytes(received)
+
+
 def test_a_slow_caller_is_dropped(port: HorovodPort, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(horovod_rendezvous, "REQUEST_TIMEOUT_S", 0.2)
     number = port.take()
@@ -168,7 +202,7 @@ def test_a_slow_caller_is_dropped(port: HorovodPort, monkeypatch: pytest.MonkeyP
 
 
 def test_the_store_has_a_limit_and_room_again_after_a_deletion() -> None:
-    store = HorovodStore(limit=100)
+    store = HorovodStore(limit=ENTRY_SIZE + 100)
     assert store.answer("PUT", "/a/b", b"x" * 60) == (200, b"")
     assert store.answer("PUT", "/a/c", b"x" * 60) == (507, b"")
     assert store.answer("PUT", "/a/b", b"x" * 96) == (200, b"")
@@ -176,3 +210,10 @@ def test_the_store_has_a_limit_and_room_again_after_a_deletion() -> None:
     assert store.answer("GET", "/a/b", b"") == (200, b"x" * 96)
     assert store.answer("DELETE", "/a/b", b"") == (200, b"")
     assert store.answer("PUT", "/a/c", b"x" * 60) == (200, b"")
+
+
+def test_empty_values_take_room_too() -> None:
+    store = HorovodStore(limit=100 * ENTRY_SIZE)
+    answers = [store.answer("PUT", f"/a/{i}", b"")[0] for i in range(200)]
+    assert answers.count(200) < 100
+    assert answers[-1] == 507

@@ -185,10 +185,11 @@ async def test_unsigned_work_is_limited(site: Site, idle: ExitStack) -> None:
         return len(site.server._work)
 
     connect(idle, site, 70, b"GET /work HTTP/1.1\r\n\r\n")
-    await eventually_async(lambda: len(site.server.connections) == 70)
-    await eventually_async(lambda: works() == 64)
+    # The others are told so, and closed.
+    await eventually_async(lambda: works() == len(site.server.connections) == 64)
     async with connected(site.port) as peer:
         assert (await peer.raw(b"GET /work HTTP/1.1\r\n\r\n")).status == 503
+    async with connected(site.port) as peer:
         assert (await peer.ask("POST", "/signed", {})).status == 200
     site.gate.set()
     await eventually_async(lambda: not works())

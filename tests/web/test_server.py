@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.web.conftest import LONG, Site
-from tests.web.raw_client import connected
+from tests.web.raw_client import SECRET, Peer, connected
 from ytf.testing.waiting import eventually_async
+from ytf.web.connection import Connection
 from ytf.web.messages import MAX_BODY, MAX_UNSIGNED_BODY, Response
 from ytf.web.request_auth import RequestVerifier
 from ytf.web.server import HttpServer
@@ -22,8 +23,14 @@ from ytf.wire.http_reader import HEAD_LIMIT
 ECHO = b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"
 
 
+async def authenticate(peer: Peer) -> None:
+    """Show the secret once: only then a connection serves more than one request."""
+    assert (await peer.ask("POST", "/signed")).status == 200
+
+
 async def test_a_connection_serves_many_requests(site: Site) -> None:
     async with connected(site.port) as peer:
+        await authenticate(peer)
         for _ in range(3):
             reply = await peer.raw(ECHO)
             assert (reply.status, reply.body) == (200, b"hello")
@@ -37,8 +44,19 @@ async def test_a_request_may_come_byte_by_byte(site: Site) -> None:
         assert (await peer.reply()).body == b"hello"
 
 
+async def test_without_the_secret_a_connection_serves_one_request(site: Site) -> None:
+    async with connected(site.port) as peer:
+        await peer.send(ECHO * 500)
+        reply = await peer.reply()
+        assert (reply.body, reply.headers["connection"]) == (b"hello", "close")
+        await eventually_async(lambda: not site.server.connections)
+    assert len(site.bodies) == 1
+
+
 async def test_pipelined_requests_are_answered_in_order(site: Site) -> None:
     async with connected(site.port) as peer:
+        await authenticate(peer)
+        site.bodies.clear()
         many = [
             b"POST /echo HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % i + b"x" * i for i in range(200)
         ]
@@ -65,6 +83,7 @@ async def test_a_refused_request_leaves_the_connection_usable(
     site: Site, status: int, request_: bytes
 ) -> None:
     async with connected(site.port) as peer:
+        await authenticate(peer)
         reply = await peer.raw(request_)
         assert reply.status == status
         assert reply.json()["error"]
@@ -77,6 +96,7 @@ async def test_our_own_bug_is_a_500_and_logged(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connected(site.port) as peer:
+        await authenticate(peer)
         with caplog.at_level(logging.ERROR, "ytf.web"):
             assert (await peer.raw(b"GET /broken HTTP/1.1\r\n\r\n")).status == 500
         assert (await peer.raw(ECHO)).body == b"hello"
@@ -160,7 +180,7 @@ async def test_trickling_bytes_do_not_buy_time(hasty: Site) -> None:
 
 async def test_an_idle_connection_is_closed_in_the_end(hasty: Site) -> None:
     async with connected(hasty.port) as peer:
-        await peer.raw(ECHO)
+        await authenticate(peer)
         answered = time.monotonic()
         assert await peer.end() == b""
         assert time.monotonic() - answered >= hasty.server.limits.idle_s * 0.9
@@ -169,29 +189,31 @@ async def test_an_idle_connection_is_closed_in_the_end(hasty: Site) -> None:
 async def test_a_wait_is_no_idleness(hasty: Site) -> None:
     async with connected(hasty.port) as peer, connected(hasty.port) as idle:
         await peer.send(b"GET /hold HTTP/1.1\r\n\r\n")
-        await idle.raw(ECHO)
+        await authenticate(idle)
         assert await idle.end() == b""
         hasty.waits[0].set_result(Response(b"late"))
         assert (await peer.reply()).body == b"late"
 
 
-async def test_who_does_not_read_is_dropped_and_costs_little(hasty: Site) -> None:
-    with socket.socket() as deaf:
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(deaf, ("127.0.0.1", hasty.port))
-        deaf.send(b"GET /long HTTP/1.1\r\n\r\n" * 100)
-        await eventually_async(lambda: bool(hasty.server.connections))
-        connection = next(iter(hasty.server.connections))
-        buffered = 0
+async def test_who_does_not_read_is_dropped_and_costs_little(
+    hasty: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffered: list[int] = []
+    pause_writing = Connection.pause_writing
 
-        def gone() -> bool:
-            nonlocal buffered
-            buffered = max(buffered, connection._transport.get_write_buffer_size())
-            return not hasty.server.connections
+    def pause(connection: Connection) -> None:
+        buffered.append(connection._transport.get_write_buffer_size())
+        pause_writing(connection)
 
-        await eventually_async(gone)
-        assert 0 < buffered <= 64 * 1024
+    monkeypatch.setattr(Connection, "pause_writing", pause)
+    async with connected(hasty.port) as deaf:
+        await authenticate(deaf)
+        assert isinstance(deaf.writer.transport, asyncio.ReadTransport)
+        deaf.writer.transport.pause_reading()
+        # A hundred megabytes: more than the two sockets take.
+        await deaf.send(b"GET /long HTTP/1.1\r\n\r\n" * 100)
+        await eventually_async(lambda: bool(buffered) and not hasty.server.connections)
+    assert 0 < max(buffered) <= 64 * 1024
 
 
 async def test_a_lost_caller_ends_its_wait(site: Site) -> None:
@@ -224,11 +246,11 @@ async def test_a_half_closed_caller_still_gets_its_answer(site: Site) -> None:
 
 
 async def test_close_answers_what_is_in_progress() -> None:
-    server = HttpServer(RequestVerifier(b"s"))
+    server = HttpServer(RequestVerifier(SECRET))
     site = Site(server)
     port = await server.listen("127.0.0.1")
     async with connected(port) as working, connected(port) as idle, connected(port) as waiting:
-        await idle.raw(ECHO)
+        await authenticate(idle)
         await working.send(b"GET /work HTTP/1.1\r\n\r\n")
         await waiting.send(b"GET /hold HTTP/1.1\r\n\r\n")
         await eventually_async(lambda: bool(site.waits) and bool(server._work))

@@ -44,8 +44,10 @@ MAX_VALUE = 1024 * 1024
 """The most bytes of a value. gloo's has about 140 for each process of the job."""
 MAX_STORED = 64 * 1024 * 1024
 """The most bytes of all keys and values: enough for 600 processes."""
-MAX_RECEIVED = 16 * 1024 * 1024
-"""The most bytes of requests that have not come whole."""
+ENTRY_SIZE = 256
+"""What the store counts for each value beside its bytes and its key's: the objects' own size."""
+MAX_BUFFERED = 16 * 1024 * 1024
+"""The most bytes of requests that have not come whole, and of answers that were not read."""
 MAX_NAME = 256
 """The most characters of a scope and of a key."""
 REQUEST_TIMEOUT_S = 10.0
@@ -79,7 +81,7 @@ class HorovodStore:
 
     def _put(self, path: str, value: bytes) -> bool:
         before = self._values.get(path)
-        more = len(value) - len(before) if before is not None else len(value) + len(path)
+        more = _size(path, value) - (0 if before is None else _size(path, before))
         if self._used + more > self._limit:
             return False
         self._used += more
@@ -89,20 +91,28 @@ class HorovodStore:
     def _delete(self, path: str) -> None:
         value = self._values.pop(path, None)
         if value is not None:
-            self._used -= len(value) + len(path)
+            self._used -= _size(path, value)
+
+
+def _size(path: str, value: bytes) -> int:
+    return ENTRY_SIZE + len(path) + len(value)
 
 
 class _Caller:
-    """A connection: what it has sent of its request, or what it is still to be sent."""
+    """A connection: what it has sent of its request, or what it is still to be sent.
 
-    __slots__ = ("answer", "deadline", "head", "received", "sock")
+    ``received`` is what has come of the head, then of the body.
+    """
+
+    __slots__ = ("answer", "counted", "deadline", "head", "received", "sock")
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         self.sock = sock
         self.deadline = deadline
-        self.received = b""
+        self.received = bytearray()
         self.head: Optional[RequestHead] = None
         self.answer = b""
+        self.counted = 0
 
 
 class HorovodServer:
@@ -113,7 +123,7 @@ class HorovodServer:
         self._store = HorovodStore()
         # The oldest first.
         self._callers: Dict[socket.socket, _Caller] = {}
-        self._received = 0
+        self._buffered = 0
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
         self._ended = threading.Event()
@@ -178,17 +188,30 @@ class HorovodServer:
     def _guard(self, caller: _Caller) -> None:
         """Go on with a caller; whatever goes wrong ends its connection, and nothing else."""
         try:
-            if caller.answer:
-                self._send(caller)
-            else:
-                self._read(caller)
+            self._advance(caller)
         except (BlockingIOError, InterruptedError):
-            return
+            pass  # it goes on when it can
         except (OSError, MalformedHttpError) as exc:
             self._drop(caller, str(exc))
         except Exception as exc:
             self._bugs.write(threads.bug_text(exc, "horovod"))
             self._drop(caller, "of a bug")
+        self._count(caller)
+        while self._buffered > MAX_BUFFERED:
+            self._drop(next(iter(self._callers.values())), "others sent or fetch more")
+
+    def _count(self, caller: _Caller) -> None:
+        buffered = len(caller.received) + len(caller.answer)
+        self._buffered += buffered - caller.counted
+        caller.counted = buffered
+
+    def _advance(self, caller: _Caller) -> None:
+        if not caller.answer:
+            self._read(caller)
+        if caller.answer:
+            caller.answer = caller.answer[caller.sock.send(caller.answer) :]
+            if not caller.answer:
+                self._forget(caller)
 
     def _read(self, caller: _Caller) -> None:
         data = caller.sock.recv(65536)
@@ -196,36 +219,25 @@ class HorovodServer:
             self._forget(caller)
             return
         caller.received += data
-        self._received += len(data)
         if caller.head is None:
-            raw, end, _ = caller.received.partition(END_OF_HEAD)
-            if len(raw) > HEAD_LIMIT:
-                raise MalformedHttpError("headers of more than %d bytes" % HEAD_LIMIT)
-            if end:
-                caller.head = parse_request(raw, RequestHead)
-                if caller.head.length > MAX_VALUE:
-                    raise MalformedHttpError("a value of more than %d bytes" % MAX_VALUE)
-        if caller.head is not None:
-            body = caller.received.partition(END_OF_HEAD)[2]
-            if len(body) >= caller.head.length:
-                self._answer(caller, caller.head, body[: caller.head.length])
+            end = caller.received.find(END_OF_HEAD)
+            if end < 0 and len(caller.received) <= HEAD_LIMIT:
                 return
-        while self._received > MAX_RECEIVED:
-            self._drop(next(iter(self._callers.values())), "others sent requests")
+            if end < 0 or end > HEAD_LIMIT:
+                raise MalformedHttpError("headers of more than %d bytes" % HEAD_LIMIT)
+            caller.head = parse_request(bytes(caller.received[:end]), RequestHead)
+            if caller.head.length > MAX_VALUE:
+                raise MalformedHttpError("a value of more than %d bytes" % MAX_VALUE)
+            del caller.received[: end + len(END_OF_HEAD)]
+        if len(caller.received) >= caller.head.length:
+            self._answer(caller, caller.head, bytes(caller.received[: caller.head.length]))
 
     def _answer(self, caller: _Caller, head: RequestHead, body: bytes) -> None:
         status, content = self._store.answer(head.method, head.target, body)
-        self._received -= len(caller.received)
-        caller.received = b""
+        caller.received.clear()
         start = "HTTP/1.1 %d -\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
         caller.answer = (start % (status, len(content))).encode() + content
         self._selector.modify(caller.sock, selectors.EVENT_WRITE, caller)
-        self._send(caller)
-
-    def _send(self, caller: _Caller) -> None:
-        caller.answer = caller.answer[caller.sock.send(caller.answer) :]
-        if not caller.answer:
-            self._forget(caller)
 
     def _drop(self, caller: _Caller, why: str) -> None:
         self._dropped.write("Horovod's rendezvous: a caller was dropped: %s" % why)
@@ -233,7 +245,9 @@ class HorovodServer:
 
     def _forget(self, caller: _Caller) -> None:
         if self._callers.pop(caller.sock, None) is not None:
-            self._received -= len(caller.received)
+            caller.received.clear()
+            caller.answer = b""
+            self._count(caller)
             self._selector.unregister(caller.sock)
             caller.sock.close()
 

@@ -9,7 +9,8 @@
 
 The head of a request is admitted (route, signature) before its body is read. A
 connection is *authenticated* from its first signed request on; until then it is
-one of ``server.unauthenticated``, which limits their number and their bytes.
+one of ``server.unauthenticated``, which limits their number and their bytes, and
+it is closed after one answer.
 
 Bytes that come while a request is answered are buffered; reading stops when the
 buffer is too large. Each state except ANSWERING has a deadline, which the
@@ -177,7 +178,10 @@ class Connection(asyncio.BufferedProtocol):
             if request is None:
                 self._transport.resume_reading()
                 return
-            self._keep_alive = self._keep_alive and request.keep_alive
+            # A peer without the secret has one answer for each connection: the listener limits
+            # how many it accepts at a time, and nothing else would limit a peer's requests.
+            is_last = not (request.keep_alive and self._authenticated)
+            self._keep_alive = self._keep_alive and not is_last
             self.deadline = math.inf
             answer = self._server.answer(request)
             if isinstance(answer, Response):
