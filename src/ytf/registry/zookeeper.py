@@ -65,7 +65,7 @@ _TELL_AFTER_S = 5.0
 REMOVE_S = 10.0
 """How long the removal of a job's nodes may take. Then ``ytf gc`` does it."""
 MOST_CHILDREN = 20_000
-"""More nodes of others than this below a job's are left where they are."""
+"""More nodes of others than this among the components are left to ``ytf gc``."""
 
 
 class ZooKeeperRegistry:
@@ -95,7 +95,9 @@ class ZooKeeperRegistry:
         self._spec: ClusterSpec | None = None
         self._spec_changed = asyncio.Event()
         self._started = asyncio.Event()
+        self._containers: set[ContainerId] = set()
         self._waits: dict[ContainerId, tuple[int, asyncio.Task[None]]] = {}
+        self._looks = Allowance()
         self._work: set[asyncio.Task[None]] = set()
         self._strangers = LimitedLog()
         self._has_warned = False
@@ -120,6 +122,7 @@ class ZooKeeperRegistry:
     def order(self, container: ContainerId, order: Order, *, is_registered: bool = False) -> None:
         """Set the order for the starter of a container, and wait for the attempt to register."""
         self._rest.order(container, order, is_registered=is_registered)
+        self._containers.add(container)
         attempt, _ = self._waits.get(container, (0, None))
         attempt = max(attempt, self._rest.registered_attempt(container))
         if not order.stop and attempt < order.attempt:
@@ -152,6 +155,9 @@ class ZooKeeperRegistry:
             self._log_left(f"ZooKeeper did not answer for {REMOVE_S:g} s ({why})")
         except KazooException as error:
             self._log_left(f"ZooKeeper refuses it: {_named(error)}")
+        except Exception as error:
+            # No answer of a ZooKeeper is worth the end of a job.
+            self._log_left(f"a bug in ytf, please report it: {error!r}")
         return False
 
     async def close(self) -> None:
@@ -167,10 +173,11 @@ class ZooKeeperRegistry:
 
     async def _wait_for_component(self, container: ContainerId, attempt: int) -> None:
         path = self._component(container)
-        allowance = Allowance()
+        has_changed = False
         await self._started.wait()
         while True:
             changed = asyncio.Event()
+            losses = self._zk.losses
             try:
                 stat = await self._zk.exists(path, changed)
                 if stat is not None and await self._register(container, attempt, stat):
@@ -183,8 +190,13 @@ class ZooKeeperRegistry:
                 await asyncio.sleep(_PAUSE_S)
                 continue
             await changed.wait()
-            # It may be somebody else's, and change as often as they like.
-            await asyncio.sleep(allowance.wait_s())
+            if losses != self._zk.losses:
+                continue  # the connection was lost, and all watches with it
+            # A starter changes its node once. What changes more often may be somebody else's:
+            # such changes share one allowance, of however many nodes they are.
+            if has_changed:
+                await asyncio.sleep(self._looks.wait_s())
+            has_changed = True
 
     async def _register(self, container: ContainerId, attempt: int, stat: ZnodeStat) -> bool:
         """Take a registration; False if the node does not hold the one that is waited for."""
@@ -261,8 +273,10 @@ class ZooKeeperRegistry:
         if data is None:
             return
         # Before the look at its data, so that no change comes between. Our own is looked at, too.
-        await self._zk.exists(self._path, changed)
-        if await self._zk.get(self._path) != data:
+        stat = await self._zk.exists(self._path, changed)
+        # Its length first: others may have put much there.
+        has_length = stat is not None and stat.dataLength == len(data)
+        if not has_length or await self._zk.get(self._path) != data:
             await self._zk.call("set", self._path, data)
 
     def _instance_data(self) -> bytes | None:
@@ -284,17 +298,37 @@ class ZooKeeperRegistry:
 
     async def _remove_all(self) -> None:
         components = f"{self._path}/{COMPONENTS}"
-        stat = await self._zk.exists(components)
-        if stat is not None and stat.numChildren:
-            if stat.numChildren > MOST_CHILDREN:
-                raise NotEmptyError(f"somebody else has put {stat.numChildren} nodes there")
-            for child in await self._zk.call("get_children", components):
-                await self._remove_node(f"{components}/{child}")
-        for path in (components, self._path):
-            await self._remove_node(path)
+        try:
+            await self._remove_node(components)
+        except NotEmptyError:
+            # Starters that were killed: their sessions live on. Or somebody else.
+            await asyncio.gather(
+                *(self._remove_node(self._component(each)) for each in self._containers)
+            )
+            await self._remove_others(components)
+            await self._remove_node(components)
+        await self._remove_node(self._path)
         # That of the job's name, which other jobs may have.
         with contextlib.suppress(NotEmptyError):
             await self._remove_node(self._path.rpartition("/")[0])
+
+    async def _remove_others(self, components: str) -> None:
+        """Remove what no order of this master led to, if it is not much."""
+        stat = await self._zk.exists(components)
+        if stat is None or not stat.numChildren:
+            return
+        if stat.numChildren > MOST_CHILDREN:
+            raise NotEmptyError(f"somebody else has put {stat.numChildren} nodes there")
+        try:
+            children = await self._zk.call("get_children", components)
+        except DISCONNECTED as error:
+            # It may be longer than we read (LONGEST_FRAME), and would be so again.
+            raise NotEmptyError(
+                f"somebody else has put {stat.numChildren} nodes there, "
+                f"and reading their names ended with {_named(error)}"
+            ) from error
+        for child in children:
+            await self._remove_node(f"{components}/{child}")
 
     async def _remove_node(self, path: str) -> None:
         with contextlib.suppress(NoNodeError):
@@ -348,6 +382,8 @@ class _Connection:
 
     def __init__(self, servers: Sequence[str]) -> None:
         self.servers = servers
+        self.losses = 0
+        """How often the connection was lost; watches end with it, and tell so."""
         self._loop = asyncio.get_running_loop()
         self._connected = asyncio.Event()
         self._lost = asyncio.Event()
@@ -403,6 +439,7 @@ class _Connection:
     def _note(self, is_connected: bool) -> None:
         now, before = self._connected, self._lost
         if not is_connected:
+            self.losses += 1
             now, before = before, now
         now.set()
         before.clear()

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Sequence
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -19,7 +20,7 @@ from kazoo.exceptions import (
     OperationTimeoutError,
     SessionExpiredError,
 )
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 
 SESSION_S = 30.0
 """How long a session outlives its connection: a server or the whole ensemble may restart."""
@@ -31,6 +32,9 @@ DISCONNECTED = (
     KazooTimeoutError,
 )
 """What calls raise while there is no connection. Whether the call was executed is not known."""
+LONGEST_FRAME = 4 * 1000 * 1000
+"""The most bytes of an answer: a node has 1 MB, a list of 20,000 containers as much. A longer
+one ends the connection before it is read."""
 
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 2.0
@@ -48,6 +52,7 @@ def make_client(servers: Sequence[str], *, session_s: float = SESSION_S) -> Kazo
     return KazooClient(
         hosts=",".join(servers),
         timeout=session_s,
+        handler=_BoundedHandler(),
         connection_retry={
             "max_tries": -1,
             "delay": _FIRST_WAIT_S,
@@ -57,6 +62,29 @@ def make_client(servers: Sequence[str], *, session_s: float = SESSION_S) -> Kazo
         },
         logger=silent,
     )
+
+
+class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads, with connections that read no frame above ``LONGEST_FRAME``."""
+
+    def create_connection(self, *arguments: Any, **more: Any) -> _BoundedSocket:
+        return _BoundedSocket(super().create_connection(*arguments, **more))
+
+
+class _BoundedSocket:
+    """A socket for kazoo, which asks for as many bytes at once as the server says will follow."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def recv(self, size: int) -> bytes:
+        """Receive at most ``size`` bytes; an ``OSError``, which kazoo expects, if that is much."""
+        if size > LONGEST_FRAME:
+            raise OSError(f"a message of {size} bytes")
+        return self._sock.recv(size)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
 
 
 def end_client(client: KazooClient) -> None:
