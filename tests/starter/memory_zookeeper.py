@@ -12,6 +12,8 @@ from types import SimpleNamespace
 
 from ytf.starter.zookeeper_session import NO_NODE, NODE_EXISTS, RefusedError
 
+Paths = set[str]
+
 
 class MemoryZooKeeper:
     """The nodes, and which of them sessions have looked at: ``("get", path)``."""
@@ -104,7 +106,7 @@ class MemorySession:
             self._changed.add(path)
             self._writing.send(b"e")
 
-    def take_events(self) -> set[str]:
+    def take_events(self) -> Paths:
         with self._zookeeper.lock:
             changed, self._changed = self._changed, set()
             return changed
