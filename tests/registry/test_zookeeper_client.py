@@ -10,7 +10,7 @@ import pytest
 from kazoo.exceptions import ConnectionLoss
 
 from tests.starter.zookeeper_servers import framed, granting, received, server
-from ytf.registry.zookeeper_client import LONGEST_FRAME, end_client, make_client
+from ytf.registry.zookeeper_client import LONGEST_FRAME, end_client, make_client, was_too_long
 
 
 @pytest.mark.parametrize("size", [LONGEST_FRAME + 1, 2**31 - 1])
@@ -31,6 +31,7 @@ def test_a_message_that_is_too_long_ends_the_connection_before_it_is_read(size: 
             with pytest.raises(ConnectionLoss):
                 asked.get(timeout=60)
             assert sent.is_set()
+            assert was_too_long(client)
         finally:
             end_client(client)
 
@@ -49,5 +50,6 @@ def test_a_message_of_the_most_bytes_is_read() -> None:
             client.start(60)
             data, _ = client.get_async("/a").get(timeout=60)
             assert len(data) == LONGEST_FRAME - 16 - 4 - 68
+            assert not was_too_long(client)
         finally:
             end_client(client)

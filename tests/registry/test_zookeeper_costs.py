@@ -1,4 +1,4 @@
-"""What others who write to a job's nodes in ZooKeeper can cost its master."""
+"""What others who write to a job's nodes in ZooKeeper can do to its master."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from kazoo.exceptions import ConnectionLoss, NotEmptyError
+from kazoo.exceptions import ConnectionLoss, NoAuthError, NotEmptyError
 
 from tests.registry.memory_zookeeper import MemoryZooKeeper
 from tests.registry.test_rest import ORDER
@@ -144,3 +144,17 @@ async def test_whatever_a_removal_meets_the_job_ends(
         zk.failing["delete"] = error
         assert not await ours.remove()
     assert "is left in ZooKeeper" in capfd.readouterr().err
+
+
+async def test_a_node_that_the_master_may_not_write_is_told_once(
+    zk: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PAUSE_S", 0.0)
+    async with registry(zk) as ours:
+        sink = ours._sink
+        assert isinstance(sink, Notes)
+        zk.failing["create"] = NoAuthError()
+        ours.publish(SPEC)
+        await until(lambda: zk.called("create") > 5)
+        assert len(sink.notes) == 1
+        assert f"ZooKeeper refuses what the master writes to {JOB} (NoAuthError)" in sink.notes[0]

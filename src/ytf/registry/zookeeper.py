@@ -101,6 +101,7 @@ class ZooKeeperRegistry:
         self._work: set[asyncio.Task[None]] = set()
         self._strangers = LimitedLog()
         self._has_warned = False
+        self._has_told_refusal = False
 
     # The port.
 
@@ -259,11 +260,22 @@ class ZooKeeperRegistry:
                 await self._zk.connection()
                 continue
             except KazooException as error:
-                self._strangers.write(f"{self._path}: ZooKeeper refuses it: {_named(error)}")
+                self._tell_refusal(error)
                 await asyncio.sleep(_PAUSE_S)
                 continue
             if await _first_of(self._spec_changed, changed) is changed:
                 await asyncio.sleep(allowance.wait_s())
+
+    def _tell_refusal(self, error: KazooException) -> None:
+        self._strangers.write(f"{self._path}: ZooKeeper refuses it: {_named(error)}")
+        if not self._has_told_refusal and self._sink is not None:
+            self._has_told_refusal = True
+            self._sink.note(
+                f"ZooKeeper refuses what the master writes to {self._path} ({_named(error)}): "
+                "tasks register with the master, and other readers of the registry find nothing "
+                "new",
+                is_warning=True,
+            )
 
     async def _write_instance(self, changed: asyncio.Event) -> None:
         """Give the job's node its data; ``changed`` is set when it may have other data."""

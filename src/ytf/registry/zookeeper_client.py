@@ -64,22 +64,31 @@ def make_client(servers: Sequence[str], *, session_s: float = SESSION_S) -> Kazo
     )
 
 
+def was_too_long(client: KazooClient) -> bool:
+    """Whether an answer of more than ``LONGEST_FRAME`` has ended a connection of this client."""
+    return bool(client.handler.has_refused)
+
+
 class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads, with connections that read no frame above ``LONGEST_FRAME``."""
+    """kazoo's threads, with connections that read no answer above ``LONGEST_FRAME``."""
+
+    has_refused = False
 
     def create_connection(self, *arguments: Any, **more: Any) -> _BoundedSocket:
-        return _BoundedSocket(super().create_connection(*arguments, **more))
+        return _BoundedSocket(super().create_connection(*arguments, **more), self)
 
 
 class _BoundedSocket:
     """A socket for kazoo, which asks for as many bytes at once as the server says will follow."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, handler: _BoundedHandler) -> None:
         self._sock = sock
+        self._handler = handler
 
     def recv(self, size: int) -> bytes:
         """Receive at most ``size`` bytes; an ``OSError``, which kazoo expects, if that is much."""
         if size > LONGEST_FRAME:
+            self._handler.has_refused = True
             raise OSError(f"a message of {size} bytes")
         return self._sock.recv(size)
 
