@@ -27,6 +27,7 @@ from typing import Any
 
 from kazoo.exceptions import (
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -268,7 +269,9 @@ class ZooKeeperRegistry:
 
     def _tell_refusal(self, error: KazooException) -> None:
         self._strangers.write(f"{self._path}: ZooKeeper refuses it: {_named(error)}")
-        if not self._has_told_refusal and self._sink is not None:
+        # Of what lasts: that somebody has removed a node meanwhile passes by itself.
+        lasts = isinstance(error, NoAuthError)
+        if lasts and not self._has_told_refusal and self._sink is not None:
             self._has_told_refusal = True
             self._sink.note(
                 f"ZooKeeper refuses what the master writes to {self._path} ({_named(error)}): "
