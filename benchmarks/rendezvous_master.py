@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from ytf.backends.api import StarterLaunch
+from ytf.backends.api import EmptyRegistry, StarterLaunch, nothing_published
 from ytf.journal.writer import Journal
 from ytf.machine.commands import CancelRequest, ContainerProfile, ReleaseContainer, RequestContainer
 from ytf.machine.events import BackendEvent, ContainerAllocated
@@ -76,7 +76,9 @@ class Generous:
         """Whatever is asked for."""
         return "everything"
 
-    async def finish(self, record: JobRecord, *, keep_staging: bool = False) -> bool:
+    async def finish(
+        self, record: JobRecord, empty_registry: EmptyRegistry = nothing_published
+    ) -> bool:
         """The benchmark ends the process."""
         return True
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ytf.backends.api import StarterLaunch
+from ytf.backends.api import EmptyRegistry, StarterLaunch, nothing_published
 from ytf.journal.format import Entry
 from ytf.journal.writer import Journal, JournalError
 from ytf.machine.commands import CancelRequest, ContainerProfile, ReleaseContainer, RequestContainer
@@ -86,7 +86,9 @@ class Backend:
     def headroom_text(self) -> str:
         return "The queue is full."
 
-    async def finish(self, record: JobRecord, *, keep_staging: bool = False) -> bool:
+    async def finish(
+        self, record: JobRecord, empty_registry: EmptyRegistry = nothing_published
+    ) -> bool:
         """The test looks at the master itself."""
         return True
 

@@ -261,6 +261,29 @@ def test_events_do_not_pile_up() -> None:
             session.receive()
 
 
+def test_answers_to_pings_do_not_pile_up() -> None:
+    """A task that trains for hours makes no call; its session lives on pings alone."""
+    answer = framed(struct.pack(">iqi", -2, 1, 0))
+
+    def behave(connection: socket.socket) -> None:
+        for _ in range(MOST_EVENTS + 10):
+            assert received(connection) == struct.pack(">ii", -2, 11)
+            connection.sendall(answer)
+        # From here on nobody has asked.
+        connection.sendall(answer * (MOST_EVENTS + 1))
+
+    with session_with(granting(behave)) as session:
+        session.connect()
+        for _ in range(MOST_EVENTS + 10):
+            session._sent_at -= SESSION_S / 3
+            session.keep_alive()
+            session.receive()
+        for _ in range(MOST_EVENTS):
+            session.receive()
+        with pytest.raises(ConnectionLostError, match="more events"):
+            session.receive()
+
+
 def test_a_server_that_never_ends_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from ytf.wire.registry_documents import (
     LONGEST_COMPONENT,
+    LONGEST_INSTANCE,
     Component,
     Instance,
     read_component,
@@ -101,3 +103,11 @@ def test_what_others_write_is_no_instance() -> None:
     assert read_instance(data.replace(b"h3", b"h4"), job="j", signer=SIGNER) is None
     assert read_instance(component(), job="j", signer=SIGNER) is None
     assert read_instance(b"", job="j", signer=SIGNER) is None
+
+
+def test_a_string_without_end_is_refused_before_it_takes_time() -> None:
+    """Anybody can write it into the job's node, and each starter reads it."""
+    unsigned = b"[]" * 40 + b'"' + b'\\"' * ((LONGEST_INSTANCE - 81) // 2)
+    began = time.thread_time()
+    assert read_instance(unsigned, job="j", signer=SIGNER) is None
+    assert time.thread_time() - began < 30

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -82,6 +83,26 @@ def test_what_is_no_json_within_bounds(data: bytes) -> None:
     thread.join()
     threading.stack_size(before)
     assert isinstance(raised[0], ValueError)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[]" * 40 + b'"' + b'\\"' * 490_000,
+        b"[]" * 40 + b'"' * 999_999,
+        b"[]" * 40 + b'"' + b"\\" * 999_999,
+        b"[" * 40 + b'"' + b"\\" * 999_999,
+        b"[]" * 40 + b'"[' * 490_000,
+        b"0." + b"1" * 999_999 + b"e-9999999999",
+    ],
+    ids=["quotes in a string", "quotes", "backslashes", "deep", "strings", "a number"],
+)
+def test_a_megabyte_takes_no_more_than_its_length(data: bytes) -> None:
+    """The square of it would be an hour; what is read is up to a megabyte of anybody's."""
+    began = time.thread_time()
+    with contextlib.suppress(ValueError):
+        read_json(data)
+    assert time.thread_time() - began < 30
 
 
 def test_brackets_within_strings_do_not_count() -> None:

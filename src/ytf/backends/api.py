@@ -8,7 +8,7 @@ API.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from ytf.specs.status import ClusterSpec, JobEvent, JobInfo, JobRecord, JobStatus, JobSummary
     from ytf.storage.blobs import Blobs
     from ytf.web.page_auth import PageAuth
+
+
+EmptyRegistry = Callable[[], Awaitable[bool]]
+"""Removes what a job has published elsewhere; tells whether nothing is left."""
+
+
+async def nothing_published() -> bool:
+    """The :data:`EmptyRegistry` of a job that publishes nothing elsewhere."""
+    return True
 
 
 class StarterLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,12 +121,14 @@ class ContainerBackend(Protocol):
         """Describe in one sentence what the cluster or queue can grant now, for diagnostics."""
         ...
 
-    async def finish(self, record: JobRecord, *, keep_staging: bool = False) -> bool:
-        """End the job: store its record, and unregister. No other call may follow.
+    async def finish(
+        self, record: JobRecord, empty_registry: EmptyRegistry = nothing_published
+    ) -> bool:
+        """End the job: store its record, empty its registry, unregister. No other call may follow.
 
-        ``keep_staging``: the registry could not be emptied. Where a later gc finds such jobs by
-        their staging directories, this one's stays. Returns whether the record is
-        stored: then the journal is not needed any more.
+        If the registry cannot be emptied, and a later gc finds such jobs by their staging
+        directories, this one's stays. Returns whether the record is stored: then the journal
+        is not needed any more.
         """
         ...
 

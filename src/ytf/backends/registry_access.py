@@ -48,13 +48,17 @@ class RegistryLeftovers:
             self.failed.add(job)
             return None
         # It loads kazoo, which other commands do not need.
-        from ytf.registry.zookeeper_admin import remove_job_znodes
+        from ytf.registry.zookeeper_admin import ForeignNodesError, remove_job_znodes
 
         try:
             zookeeper = parse_address(registry)
             path = instance_path(zookeeper, user=user, name=name, job=job)
             if not remove_job_znodes(zookeeper, path, dryrun=self.dryrun):
                 return None
+        except ForeignNodesError as error:
+            # Not failed: the job's files are not kept for what others do.
+            self.notify(f"znodes below job {job}'s in ZooKeeper stay: {error}")
+            return None
         except YtfError as error:
             if isinstance(error, UnreachableError):
                 self._away.add(registry)

@@ -123,8 +123,7 @@ async def serve(job: MasterContext, backend_gone: str | None, ready: _Ready) -> 
     orphans.cancel()
     await asyncio.gather(announcing, orphans, return_exceptions=True)
     await asyncio.to_thread(kill_orphans)
-    is_removed = await registry.remove()
-    is_recorded = await backend.finish(master.view.record(), keep_staging=not is_removed)
+    is_recorded = await backend.finish(master.view.record(), registry.remove)
     log(f"{job.info.id} ended as {master.view.status().state.value}", last=True)
     # Those who wait for the end of the job: its record is kept now.
     master.view.advance()

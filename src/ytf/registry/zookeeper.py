@@ -27,6 +27,7 @@ from typing import Any
 
 from kazoo.exceptions import (
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -68,7 +69,7 @@ _TELL_AFTER_S = 5.0
 REMOVE_S = 10.0
 """How long the removal of a job's znodes may take. Then ``ytf gc`` does it."""
 MOST_CHILDREN = 20_000
-"""More znodes of others than this below a job's are left where they are."""
+"""More znodes of others than this among the components are left to ``ytf gc``."""
 
 
 class ZooKeeperRegistry:
@@ -98,10 +99,13 @@ class ZooKeeperRegistry:
         self._spec: ClusterSpec | None = None
         self._spec_changed = asyncio.Event()
         self._started = asyncio.Event()
+        self._containers: set[ContainerId] = set()
         self._waits: dict[ContainerId, tuple[int, asyncio.Task[None]]] = {}
+        self._looks = RateLimiter(burst=_LOOKS_AT_ONCE, per_s=_LOOKS_PER_S)
         self._work: set[asyncio.Task[None]] = set()
         self._limited_log = LimitedLog()
         self._has_warned = False
+        self._has_told_refusal = False
 
     # The port.
 
@@ -123,6 +127,7 @@ class ZooKeeperRegistry:
     def order(self, container: ContainerId, order: Order, *, is_registered: bool = False) -> None:
         """Set the order for the starter of a container, and wait for the attempt to register."""
         self._rest.order(container, order, is_registered=is_registered)
+        self._containers.add(container)
         attempt, _ = self._waits.get(container, (0, None))
         attempt = max(attempt, self._rest.registered_attempt(container))
         if not order.stop and attempt < order.attempt:
@@ -155,6 +160,9 @@ class ZooKeeperRegistry:
             self._log_left(f"ZooKeeper did not answer for {REMOVE_S:g} s ({why})")
         except KazooException as error:
             self._log_left(f"ZooKeeper refuses it: {_named(error)}")
+        except Exception as error:
+            # No answer of a ZooKeeper is worth the end of a job.
+            self._log_left(f"a bug in ytf, please report it: {error!r}")
         return False
 
     async def close(self) -> None:
@@ -170,10 +178,11 @@ class ZooKeeperRegistry:
 
     async def _wait_for_component(self, container: ContainerId, attempt: int) -> None:
         path = self._component(container)
-        limiter = RateLimiter(burst=_LOOKS_AT_ONCE, per_s=_LOOKS_PER_S)
+        has_changed = False
         await self._started.wait()
         while True:
             changed = asyncio.Event()
+            losses = self._zk.losses
             try:
                 stat = await self._zk.exists(path, changed)
                 if stat is not None and await self._register(container, attempt, stat):
@@ -186,8 +195,13 @@ class ZooKeeperRegistry:
                 await asyncio.sleep(_PAUSE_S)
                 continue
             await changed.wait()
-            # It may be somebody else's, and change as often as they like.
-            await asyncio.sleep(limiter.delay_s())
+            if losses != self._zk.losses:
+                continue  # the connection was lost, and all watches with it
+            # A starter changes its znode once. What changes more often may be somebody else's:
+            # such changes share one limit, of however many znodes they are.
+            if has_changed:
+                await asyncio.sleep(self._looks.delay_s())
+            has_changed = True
 
     async def _register(self, container: ContainerId, attempt: int, stat: ZnodeStat) -> bool:
         """Take a registration; False if the znode does not hold the one that is waited for."""
@@ -250,11 +264,24 @@ class ZooKeeperRegistry:
                 await self._zk.connection()
                 continue
             except KazooException as error:
-                self._limited_log.write(f"{self._path}: ZooKeeper refuses it: {_named(error)}")
+                self._tell_refusal(error)
                 await asyncio.sleep(_PAUSE_S)
                 continue
             if await _first_of(self._spec_changed, changed) is changed:
                 await asyncio.sleep(limiter.delay_s())
+
+    def _tell_refusal(self, error: KazooException) -> None:
+        self._limited_log.write(f"{self._path}: ZooKeeper refuses it: {_named(error)}")
+        # Of what lasts: that somebody has removed a node meanwhile passes by itself.
+        lasts = isinstance(error, NoAuthError)
+        if lasts and not self._has_told_refusal and self._sink is not None:
+            self._has_told_refusal = True
+            self._sink.note(
+                f"ZooKeeper refuses what the master writes to {self._path} ({_named(error)}): "
+                "tasks register with the master, and other readers of the registry find nothing "
+                "new",
+                is_warning=True,
+            )
 
     async def _write_instance(self, changed: asyncio.Event) -> None:
         """Give the job's znode its data; ``changed`` is set when it may have other data."""
@@ -264,8 +291,10 @@ class ZooKeeperRegistry:
         if data is None:
             return
         # Before the look at its data, so that no change comes between. Our own is looked at, too.
-        await self._zk.exists(self._path, changed)
-        if await self._zk.get(self._path) != data:
+        stat = await self._zk.exists(self._path, changed)
+        # Its length first: others may have put much there.
+        has_length = stat is not None and stat.dataLength == len(data)
+        if not has_length or await self._zk.get(self._path) != data:
             await self._zk.call("set", self._path, data)
 
     def _instance_data(self) -> bytes | None:
@@ -287,17 +316,37 @@ class ZooKeeperRegistry:
 
     async def _remove_all(self) -> None:
         components = f"{self._path}/{COMPONENTS}"
-        stat = await self._zk.exists(components)
-        if stat is not None and stat.numChildren:
-            if stat.numChildren > MOST_CHILDREN:
-                raise NotEmptyError(f"somebody else has put {stat.numChildren} znodes there")
-            for child in await self._zk.call("get_children", components):
-                await self._remove_znode(f"{components}/{child}")
-        for path in (components, self._path):
-            await self._remove_znode(path)
+        try:
+            await self._remove_znode(components)
+        except NotEmptyError:
+            # Starters that were killed: their sessions live on. Or somebody else.
+            await asyncio.gather(
+                *(self._remove_znode(self._component(each)) for each in self._containers)
+            )
+            await self._remove_others(components)
+            await self._remove_znode(components)
+        await self._remove_znode(self._path)
         # That of the job's name, which other jobs may have.
         with contextlib.suppress(NotEmptyError):
             await self._remove_znode(self._path.rpartition("/")[0])
+
+    async def _remove_others(self, components: str) -> None:
+        """Remove what no order of this master led to, if it is not much."""
+        stat = await self._zk.exists(components)
+        if stat is None or not stat.numChildren:
+            return
+        if stat.numChildren > MOST_CHILDREN:
+            raise NotEmptyError(f"somebody else has put {stat.numChildren} znodes there")
+        try:
+            children = await self._zk.call("get_children", components)
+        except DISCONNECTED as error:
+            # It may be longer than we read (LONGEST_FRAME), and would be so again.
+            raise NotEmptyError(
+                f"somebody else has put {stat.numChildren} znodes there, "
+                f"and reading their names ended with {_named(error)}"
+            ) from error
+        for child in children:
+            await self._remove_znode(f"{components}/{child}")
 
     async def _remove_znode(self, path: str) -> None:
         with contextlib.suppress(NoNodeError):
@@ -351,6 +400,8 @@ class _Connection:
 
     def __init__(self, servers: Sequence[str]) -> None:
         self.servers = servers
+        self.losses = 0
+        """How often the connection was lost; watches end with it, and tell so."""
         self._loop = asyncio.get_running_loop()
         self._connected = asyncio.Event()
         self._lost = asyncio.Event()
@@ -406,6 +457,7 @@ class _Connection:
     def _note(self, is_connected: bool) -> None:
         now, before = self._connected, self._lost
         if not is_connected:
+            self.losses += 1
             now, before = before, now
         now.set()
         before.clear()

@@ -6,7 +6,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
+from kazoo.exceptions import (
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 
 from ytf.errors import RefusedError, UnreachableError
@@ -15,17 +21,29 @@ from ytf.registry.zookeeper_client import (
     end_client,
     explain_unreachable,
     make_client,
+    was_too_long,
 )
 from ytf.specs.registry import ZooKeeperAddress, instance_path
 
 CONNECT_S = 5.0
 """How long a command waits for a session."""
+MOST_NODES = 20_000
+"""How many znodes below a job's one command removes."""
+MOST_CHARACTERS = 16 * 1000 * 1000
+"""How many characters the names of all these znodes may have together."""
 _SESSION_S = 10.0
 _PROBE = "ytf-check-"
 _UNREACHABLE_HINT = (
     "check the address (--registry, or hadoop.registry.zk.quorum) and that the servers run; "
     "--registry rest needs no ZooKeeper"
 )
+
+
+class ForeignNodesError(RefusedError):
+    """Others have put more znodes below a job's than a command removes, or let nobody remove them.
+
+    Some may be removed.
+    """
 
 
 def check_access(zookeeper: ZooKeeperAddress, *, user: str, name: str) -> None:
@@ -52,14 +70,14 @@ def remove_job_znodes(zookeeper: ZooKeeperAddress, path: str, *, dryrun: bool = 
     """Remove the znodes of a job that has ended; returns whether there were any.
 
     With ``dryrun`` they stay. Raises ``UnreachableError`` or ``RefusedError`` if they cannot
-    be removed.
+    be removed, ``ForeignNodesError`` if others have put too much there.
     """
     with _session(zookeeper.servers) as client:
         if client.exists(path) is None:
             return False
         if dryrun:
             return True
-        client.delete(path, recursive=True)
+        _remove_tree(client, path)
         with contextlib.suppress(KazooException):
             client.delete(path.rpartition("/")[0])  # unless other jobs have this name
     return True
@@ -84,6 +102,57 @@ def _session(servers: Sequence[str]) -> Iterator[KazooClient]:
         end_client(client)
 
 
+def _remove_tree(client: KazooClient, path: str) -> None:
+    """Remove a znode and all below it, whatever others have put there: deep, wide, or both."""
+    nodes = characters = 0
+    # The names from the znode down to the one at work, and beside each those still to come. No
+    # recursion, and no path is kept: names are as long, and trees as deep, as others like.
+    names: list[str] = [path]
+    waiting: list[list[str]] = [[]]
+    while names:
+        place = "/".join(names)
+        try:
+            with contextlib.suppress(NoNodeError):
+                client.delete(place)
+        except NoAuthError as error:
+            raise _foreign(path, "rights that let nobody remove it") from error
+        except NotEmptyError:
+            children = _children(client, place, path)
+            nodes += 1 + len(children)
+            characters += sum(map(len, children))
+            if nodes > MOST_NODES or characters > MOST_CHARACTERS:
+                raise _foreign(path, f"more than {MOST_NODES} znodes below it") from None
+            if children:
+                names.append(children.pop())
+                waiting.append(children)
+            continue
+        names.pop()
+        if waiting[-1]:
+            names.append(waiting[-1].pop())
+        else:
+            waiting.pop()
+
+
+def _children(client: KazooClient, place: str, path: str) -> list[str]:
+    try:
+        return list(client.get_children(place))
+    except NoNodeError:
+        return []
+    except NoAuthError as error:
+        raise _foreign(path, "rights that let nobody read it") from error
+    except DISCONNECTED as error:
+        if was_too_long(client):
+            raise _foreign(path, "too long a list of znodes below it") from error
+        raise
+
+
+def _foreign(path: str, what: str) -> ForeignNodesError:
+    return ForeignNodesError(
+        f"somebody else has given {path} {what}",
+        hint="ask the administrators of ZooKeeper to remove it (`deleteall` of zkCli)",
+    )
+
+
 def _make_path(client: KazooClient, path: str) -> None:
     """Make a znode and those above it; the error names the znode that may not be made."""
     place = ""
@@ -103,5 +172,5 @@ def _refused(path: str) -> RefusedError:
     return RefusedError(
         f"you may not make znodes below {path} in ZooKeeper",
         hint="ask its administrators for that, or name another place: "
-        "--registry 'zk://host:port?root=/path'",
+        "--registry 'zk://host:port?root=/path'; --registry rest runs the job without ZooKeeper",
     )

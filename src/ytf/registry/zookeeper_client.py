@@ -11,6 +11,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Sequence
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -19,7 +20,7 @@ from kazoo.exceptions import (
     OperationTimeoutError,
     SessionExpiredError,
 )
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 
 SESSION_S = 30.0
 """How long a session outlives its connection: a server or the whole ensemble may restart."""
@@ -31,6 +32,9 @@ DISCONNECTED = (
     KazooTimeoutError,
 )
 """What calls raise while there is no connection. Whether the call was executed is not known."""
+LONGEST_FRAME = 4 * 1000 * 1000
+"""The most bytes of an answer: a node has 1 MB, a list of 20,000 containers as much. A longer
+one ends the connection before it is read."""
 
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 2.0
@@ -48,6 +52,7 @@ def make_client(servers: Sequence[str], *, session_s: float = SESSION_S) -> Kazo
     return KazooClient(
         hosts=",".join(servers),
         timeout=session_s,
+        handler=_BoundedHandler(),
         connection_retry={
             "max_tries": -1,
             "delay": _FIRST_WAIT_S,
@@ -57,6 +62,38 @@ def make_client(servers: Sequence[str], *, session_s: float = SESSION_S) -> Kazo
         },
         logger=silent,
     )
+
+
+def was_too_long(client: KazooClient) -> bool:
+    """Whether an answer of more than ``LONGEST_FRAME`` has ended a connection of this client."""
+    return bool(client.handler.has_refused)
+
+
+class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads, with connections that read no answer above ``LONGEST_FRAME``."""
+
+    has_refused = False
+
+    def create_connection(self, *arguments: Any, **more: Any) -> _BoundedSocket:
+        return _BoundedSocket(super().create_connection(*arguments, **more), self)
+
+
+class _BoundedSocket:
+    """A socket for kazoo, which asks for as many bytes at once as the server says will follow."""
+
+    def __init__(self, sock: socket.socket, handler: _BoundedHandler) -> None:
+        self._sock = sock
+        self._handler = handler
+
+    def recv(self, size: int) -> bytes:
+        """Receive at most ``size`` bytes; an ``OSError``, which kazoo expects, if that is much."""
+        if size > LONGEST_FRAME:
+            self._handler.has_refused = True
+            raise OSError(f"a message of {size} bytes")
+        return self._sock.recv(size)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
 
 
 def end_client(client: KazooClient) -> None:

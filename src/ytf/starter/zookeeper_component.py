@@ -2,7 +2,8 @@
 
 The task's znode is ephemeral: it ends with the session, and so with the starter.
 Others may change or remove both znodes. Then the task's own is put back and the
-job's is read again, but znodes are not looked at more often than a ``RateLimiter`` lets it.
+job's is read again, but znodes are not looked at more often than a ``RateLimiter`` lets it,
+and the job's only while somebody waits for what it should hold.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ _RETRY_S = 5.0
 class ComponentNode:
     """The znode of one task. A thread does the work; any other may call the methods.
 
-    ``on_instance`` gets the data of the job's znode whenever they have changed.
+    ``on_instance`` gets the data of the job's znode whenever they have changed, from
+    :meth:`watch_instance` until :meth:`ignore_instance`.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class ComponentNode:
         self._published: Optional[bytes] = None
         self._read_at = 0
         self._must_publish = self._must_read = True
+        self._is_instance_watched = False
         self._limiter = RateLimiter(burst=_LOOKS_AT_ONCE, per_s=_LOOKS_PER_S)
         self._lost_at = time.monotonic()
         self._trouble = ""
@@ -92,6 +95,16 @@ class ComponentNode:
         self._data = data
         self._must_publish = True
         self._wake()
+
+    def watch_instance(self) -> None:
+        """Read the job's znode, now and whenever it has changed."""
+        self._is_instance_watched = True
+        self._must_read = True
+        self._wake()
+
+    def ignore_instance(self) -> None:
+        """Read the job's znode no more: what others do to it costs nothing from now on."""
+        self._is_instance_watched = False
 
     def close(self) -> None:
         """Remove the znode; returns within seconds, whatever ZooKeeper does."""
@@ -155,7 +168,7 @@ class ComponentNode:
             wait_s = self._session.keep_alive()
             if retry_at is not None:
                 wait_s = min(wait_s, retry_at - time.monotonic())
-            elif self._must_publish or self._must_read:
+            elif self._must_publish or self._has_to_read():
                 return
             if wait_s <= 0:
                 return
@@ -172,11 +185,14 @@ class ComponentNode:
             if self._data is not None:
                 self._closed.wait(self._limiter.delay_s())
                 self._publish(self._data)
-        if self._must_read:
+        if self._has_to_read():
             self._must_read = False
             self._closed.wait(self._limiter.delay_s())
             self._read_instance()
         self._tell_trouble("")
+
+    def _has_to_read(self) -> bool:
+        return self._must_read and self._is_instance_watched
 
     def _publish(self, data: bytes) -> None:
         # The watch comes first, so that no change of others comes between. Our own is told, too.

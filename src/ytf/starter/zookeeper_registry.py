@@ -120,11 +120,14 @@ class ZooKeeperRegistryClient(RestRegistryClient):
             self._changed.notify_all()
 
     def _fetch_spec(self, revision: int, newest: int) -> int:
+        # Only now: whoever can write to the job's node could have us read it all the time.
+        self._node.watch_instance()
         with self._changed:
             self._changed.wait_for(
                 lambda: self._spec_since(newest) is not None, self._rest_fallback_s
             )
             spec = self._spec_since(newest)
+        self._node.ignore_instance()
         if spec is None:
             log("cluster spec %d is not in ZooKeeper: asking the master for it" % newest)
             return super()._fetch_spec(revision, newest)

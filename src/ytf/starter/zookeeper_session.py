@@ -25,7 +25,7 @@ LONGEST_FRAME = 1100 * 1000
 """The most bytes of an answer: a znode of 1 MB, and what comes with it."""
 LONGEST_EVENT = 8192
 MOST_EVENTS = 1000
-"""How many messages that answer no call are taken in between two calls."""
+"""How many messages that answer neither a call nor a ping are taken in between two calls."""
 LONGEST_SESSION_S = 300.0
 """What a server grants may be more than was asked for, but not that much more."""
 
@@ -91,6 +91,7 @@ class ZooKeeperSession:
         self._watched: Set[str] = set()
         self._changed: Set[str] = set()
         self._events = 0
+        self._pings = 0
         self._sent_at = self._heard_at = 0.0
 
     def connect(self) -> None:
@@ -161,6 +162,7 @@ class ZooKeeperSession:
         if due_s > 0:
             return due_s
         self._send(struct.pack(">ii", _PING_XID, _PING))
+        self._pings += 1
         return self._granted_s / 3
 
     def close(self) -> None:
@@ -211,7 +213,7 @@ class ZooKeeperSession:
         self.id, self._password = session, _padded(answer[20:36], 16)
         self._granted_s = min(max(1.0, granted_ms / 1000), LONGEST_SESSION_S)
         self._changed = set()
-        self._events = 0
+        self._events = self._pings = 0
 
     def _call(self, operation: int, body: bytes) -> bytes:
         self._xid = self._xid % 0x7FFFFFFF + 1
@@ -235,6 +237,9 @@ class ZooKeeperSession:
         xid, _, _ = _HEADER.unpack_from(_padded(frame, _HEADER.size))
         if xid not in (_EVENT_XID, _PING_XID):
             return frame
+        if xid == _PING_XID and self._pings:
+            self._pings -= 1  # asked for, however long no call was made
+            return None
         self._events += 1
         if self._events > MOST_EVENTS or len(frame) > LONGEST_EVENT:
             raise ConnectionLostError("more events than ever were asked for")

@@ -342,6 +342,19 @@ async def test_finish_keeps_the_record_and_tells_the_node(node: FakeNode) -> Non
         await node.event()
 
 
+async def test_the_registry_is_empty_once_there_is_a_record(node: FakeNode) -> None:
+    backend = await node.start()
+    seen = []
+
+    async def empty() -> bool:
+        seen.append((node.history / "record.json").exists())
+        return False
+
+    assert await backend.finish(RECORD, empty)
+    assert seen == [False]
+    assert (node.history / "record.json").exists()
+
+
 async def test_without_a_node_finish_removes_all(tmp_path: Path) -> None:
     job_dir = tmp_path / "jobs" / JOB
     job_dir.mkdir(parents=True)

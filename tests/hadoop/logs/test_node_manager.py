@@ -30,6 +30,11 @@ ANSWERS = {
         '{"containerLogsInfo":[{"containerLogInfo":{"fileName":"stdout","fileSize":"6"}},{}]}',
     ),
     "/page/logs": (200, "<html>"),
+    "/deep/logs": (200, "[" * 100_000),
+    "/endless/logs": (
+        200,
+        '{"containerLogsInfo":{"containerLogInfo":{"fileName":"stdout","fileSize":1e999}}}',
+    ),
     "/forgotten/logs": (503, '{"RemoteException":{"message":"Unknown container."}}'),
     "/theirs/logs": (403, ""),
     "/broken/logs": (500, ""),
@@ -92,8 +97,9 @@ def test_what_is_not_there(node: str) -> None:
 
 
 def test_a_node_that_does_not_answer_well(node: str) -> None:
-    with pytest.raises(UnreachableError, match="no list of logs"):
-        list_node_logs(node, "page")
+    for answer in ("page", "deep", "endless"):
+        with pytest.raises(UnreachableError, match="no list of logs"):
+            list_node_logs(node, answer)
     with pytest.raises(UnreachableError, match="answered 500"):
         list_node_logs(node, "broken")
     with pytest.raises(UnreachableError, match="does not answer"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,6 +73,18 @@ def test_any_bytes_are_directives_or_refused(data: bytes) -> None:
         digest_md5.parse_directives(data)
     except MalformedMessageError:
         return
+
+
+@pytest.mark.parametrize("data", [b" " * 200_000 + b"=", b"a" + b" " * 200_000, b"," * 200_000])
+def test_spaces_take_no_more_than_their_number(
+    data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Far above the limit, where the square of it is many minutes."""
+    monkeypatch.setattr(digest_md5, "_MAX_CHALLENGE_BYTES", len(data))
+    began = time.thread_time()
+    with contextlib.suppress(MalformedMessageError):
+        digest_md5.parse_directives(data)
+    assert time.thread_time() - began < 30
 
 
 @given(st.text(alphabet='ab"\\,= ', min_size=1, max_size=20))

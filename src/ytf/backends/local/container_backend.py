@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from ytf.backends.api import StarterLaunch
+from ytf.backends.api import EmptyRegistry, StarterLaunch, nothing_published
 from ytf.backends.launch import starter_command as make_starter_command
 from ytf.backends.local.files import remove_tree, write_atomically
 from ytf.backends.local.finalize import remove_leftovers
@@ -204,12 +204,15 @@ class LocalContainerBackend:
         """Return the URL of the directory with the attempt's ``stdout`` and ``stderr``."""
         return (self._logs_of(task) / str(attempt)).as_uri()
 
-    async def finish(self, record: JobRecord, *, keep_staging: bool = False) -> bool:
+    async def finish(
+        self, record: JobRecord, empty_registry: EmptyRegistry = nothing_published
+    ) -> bool:
         """Write the record and tell the node, which kills and removes what is left, and ends.
 
-        Without a node, this does the node's part. ``keep_staging`` does not matter: ``gc``
-        finds jobs by their records.
+        Without a node, this does the node's part. The registry is emptied first: here the
+        record is the end of the job. What stays in it, ``gc`` finds by the record.
         """
+        await empty_registry()
         write_record(str(self._job_dir), msgspec.json.encode(record).decode())
         # A copy in progress cannot be stopped. As nothing is live, it launches nothing.
         self._live.clear()

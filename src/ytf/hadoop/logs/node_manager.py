@@ -52,7 +52,14 @@ def list_node_logs(node: str, container: str, timeout_s: float = TIMEOUT_S) -> l
             for group in groups
             for each in _as_list(group.get("containerLogInfo") or [])
         ]
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,  # of deep JSON
+        OverflowError,  # of 1e999
+    ) as exc:
         raise UnreachableError(
             f"the answer of the NodeManager at {node} is no list of logs",
             hint="check that this is the web address of a NodeManager",

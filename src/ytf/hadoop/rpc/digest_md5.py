@@ -28,7 +28,7 @@ MAX_BUFFER = 65536
 """The largest wrapped message that we send and accept."""
 
 _MAX_CHALLENGE_BYTES = 4096
-_DIRECTIVE = re.compile(r'\s*,?\s*([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^",\s]+))\s*(?=,|$)')
+_DIRECTIVE = re.compile(r'\s*(?:,\s*)?([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^",\s]+))\s*(?=,|$)')
 _MD5 = partial(hashlib.md5, usedforsecurity=False)
 """In FIPS mode a host allows MD5 only with ``usedforsecurity=False``."""
 _ZERO_HASH = "0" * 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
@@ -348,6 +349,29 @@ async def wait_for_masters(world: World) -> list[str]:
             return []
 
     return await asyncio.to_thread(eventually, read)
+
+
+@pytest.mark.parametrize("is_emptied", [True, False])
+async def test_the_end_is_settled_before_the_registry_is_emptied(
+    tmp_path: Path, is_emptied: bool
+) -> None:
+    """A master that dies of what others put there has ended its job as it did."""
+    world = World(tmp_path)
+    await world.backend.start(1, URL, PROFILES)
+    world.rm.finish_answers = [True]
+    seen = []
+
+    async def empty() -> bool:
+        assert world.home.record() == record(FinalStatus.SUCCEEDED)
+        assert [status for status, _ in world.rm.finishes] == [FinalApplicationStatus.SUCCEEDED]
+        assert world.home.files.stat(world.home.staging).is_directory, "a later gc would find it"
+        seen.append(is_emptied)
+        return is_emptied
+
+    assert await world.backend.finish(record(FinalStatus.SUCCEEDED), empty)
+    assert seen == [is_emptied]
+    with contextlib.nullcontext() if not is_emptied else pytest.raises(FileNotFoundError):
+        world.home.files.stat(world.home.staging)
 
 
 async def test_the_end_leaves_a_record_and_nothing_else(tmp_path: Path) -> None:

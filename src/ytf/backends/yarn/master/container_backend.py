@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from urllib.parse import urlsplit
 
-from ytf.backends.api import StarterLaunch
+from ytf.backends.api import EmptyRegistry, StarterLaunch, nothing_published
 from ytf.backends.yarn.container_requests import (
     NodeNamer,
     YarnProfile,
@@ -250,11 +250,14 @@ class YarnContainerBackend:
             return ""
         return f"The queue {self._queue} has {self._headroom} left for this job."
 
-    async def finish(self, record: JobRecord, *, keep_staging: bool = False) -> bool:
-        """Write the record, unregister, and remove the staging directory.
+    async def finish(
+        self, record: JobRecord, empty_registry: EmptyRegistry = nothing_published
+    ) -> bool:
+        """Write the record, unregister, empty the registry, and remove the staging directory.
 
-        If HDFS stays unavailable, the job ends all the same: then the ``gc`` of a later
-        ``ytf`` command removes the staging directory, as it does with ``keep_staging``.
+        If HDFS stays unavailable, or the registry cannot be emptied, the job ends all the
+        same: then the ``gc`` of a later ``ytf`` command does what is left, and removes the
+        staging directory.
         """
         # Heartbeats go on meanwhile: this attempt must not count as dead.
         is_written = await self._write_record(record)
@@ -272,8 +275,10 @@ class YarnContainerBackend:
         }[record.status.final_status or FinalStatus.FAILED]
         await self._unregister(status, _final_diagnostics(record.status))
         await asyncio.gather(self._protocol.close(), self._node_managers.close())
+        # How the job has ended is settled now, whatever happens to this process meanwhile.
+        is_emptied = await empty_registry()
         # Last: a further attempt would need it, and after unregistering there is none.
-        if is_written and not keep_staging:
+        if is_written and is_emptied:
             await self._remove_staging()
         return is_written
 
