@@ -191,6 +191,12 @@ def test_somebody_who_may_look_reads_and_leaves_the_recording_to_its_owner(world
     assert os.path.exists(world.home.staging)
 
 
+def test_who_joins_a_job_of_another_user_is_told_whose_it_is(world: World) -> None:
+    ours, others = world.job("alice").credentials(), world.job("root").credentials()
+    assert (ours.user, ours.owner) == ("alice", "alice")
+    assert (others.user, others.owner) == ("root", "alice")
+
+
 class Closed(LocalFiles):
     """Somebody else's home directory."""
 
