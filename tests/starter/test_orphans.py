@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from tests.starter.conftest import RunningStarter, is_alive
 from tests.starter.fake_master import FakeMaster
-from ytf.starter import orphans
+from ytf.starter import orphans, process_tree
 from ytf.starter.orphans import STARTED_BY, kill_orphans, own_mark
 from ytf.testing.waiting import eventually
 
@@ -98,6 +99,25 @@ def test_a_number_of_any_length_neither_raises_nor_kills(digits: int, place: int
     with marked(".".join(parts)) as process:
         kill_orphans()
         assert process.poll() is None
+
+
+def test_processes_that_linux_hides_are_neither_dead_nor_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where /proc is mounted with hidepid: a look at other users' processes is refused."""
+
+    def refused(path: str, mode: str) -> object:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    def exists(pid: int, signum: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    mark = own_mark().encode()
+    with monkeypatch.context() as patch:
+        patch.setattr(process_tree, "open", refused, raising=False)
+        assert process_tree.descendants(1) == []
+        patch.setattr(os, "kill", exists)
+        assert not orphans.starter_is_dead(mark)
 
 
 def test_no_sweep_raises(

@@ -40,6 +40,18 @@ def own_mark() -> str:
     return "%d.%d.%d" % (_namespace(), me, _start_ticks(me) or 0)
 
 
+def own_node_and_user() -> str:
+    """Return this boot of this node, and this user: what a PID namespace's number is true for.
+
+    Several nodes and users may share one container engine. Empty if Linux does not tell.
+    """
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return "%s.%d" % (file.read().strip(), os.geteuid())
+    except (OSError, ValueError):
+        return ""
+
+
 def kill_orphans() -> None:
     """Kill this user's processes whose starter is dead; never raises."""
     sweep(_kill_orphans)
@@ -141,7 +153,8 @@ def starter_is_dead(mark: bytes, here: Optional[int] = None) -> bool:
     # In another namespace the same number is another process.
     if namespace != (here or _namespace()) or pid > _MOST_PID:
         return False
-    return _start_ticks(pid) != ticks
+    started = _start_ticks(pid)
+    return started != ticks and not (started is None and _is_hidden(pid))
 
 
 def _namespace() -> int:
@@ -152,6 +165,17 @@ def _start_ticks(pid: int) -> Optional[int]:
     """Return when a process started, in clock ticks since boot; None if it is dead."""
     stat = read_stat(pid)
     return None if stat is None or stat.is_dead else stat.started
+
+
+def _is_hidden(pid: int) -> bool:
+    """Tell whether a process of another user exists: /proc may hide it (``hidepid``)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return False
 
 
 def _described(pids: List[int]) -> str:

@@ -299,8 +299,11 @@ class Submitter(msgspec.Struct, frozen=True, kw_only=True):
         return self.cluster == _cluster(conf)
 
     def is_alive(self) -> bool | None:
-        """Whether the process still runs; None for a process of another machine."""
-        if self.machine != _machine():
+        """Whether the process still runs; None if that cannot be told.
+
+        It may be of another machine, or of another user's whom this machine hides.
+        """
+        if self.machine != _machine() or processes.is_hidden(self.pid):
             return None
         return processes.alive(self.pid, self.start_ticks)
 
