@@ -117,7 +117,7 @@ def offer(environ: dict[str, str], tmp_path: Path, *candidates: str) -> None:
     fake = tmp_path / "bin" / "ytf"
     fake.parent.mkdir()
     text = shlex.quote("".join(f"{each}\n" for each in candidates))
-    fake.write_text(f"#!/bin/sh\necho \"$*\" >&2\nprintf %s {text}\n")
+    fake.write_text(f'#!/bin/sh\necho "$*" >&2\nprintf %s {text}\n')
     fake.chmod(0o755)
     environ["PATH"] = f"{fake.parent}:{environ['PATH']}"
 
