@@ -46,8 +46,10 @@ def test_what_linux_hides_of_other_users_is_not_seen_and_nothing_raises(hidepid:
     """
     mount = f"mount -t proc -o hidepid={hidepid} proc /proc || exit 77; exec"
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", f'{mount} "$@"', "sh", sys.executable, "-c", code]
-        + [str(os.getpid())],
+        [
+            *("unshare", "-m", "sh", "-c", f'{mount} "$@"', "sh"),
+            *(sys.executable, "-c", code, str(os.getpid())),
+        ],
         capture_output=True,
         text=True,
     )

@@ -1,8 +1,9 @@
 """Reads ``/proc``: which processes live, their children, memory, commands and variables.
 
 For backends, masters and tests. A process may end at any moment; no function
-raises for one that is gone, or that Linux hides because it is another user's. (Starters, which must not miss a process that they
-have to kill, use ``ytf.starter.process_tree``.)
+raises for one that is gone, or that Linux hides because it is another user's.
+(Starters, which must not miss a process that they have to kill, use
+``ytf.starter.process_tree``.)
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ytf.starter import orphans
 from ytf.starter.engine import (
     DOCKER,
     PODMAN,
@@ -207,7 +206,7 @@ def test_the_container_of_a_starter_that_is_hidden_is_left_alone(
 
     engine = engine_with(node, hidden=(DEAD, own_node_and_user()))
     with monkeypatch.context() as patch:
-        patch.setattr(orphans.os, "kill", hidden)
+        patch.setattr(os, "kill", hidden)
         engine.remove_orphans()
     assert removed(node) == set()
 

@@ -120,8 +120,8 @@ def test_what_a_dead_process_of_the_shell_left_in_its_session_is_killed(
     # It has started one without our variables by the time of its death.
     processes.add(75, parent=1, session=70, started=501)
     processes.add(80, parent=1, session=80, started=502)
-    monkeypatch.setattr(engine_shell.os, "getpgid", lambda pid: pid)
-    monkeypatch.setattr(engine_shell.os, "killpg", lambda pid, signum: None)
+    monkeypatch.setattr(os, "getpgid", lambda pid: pid)
+    monkeypatch.setattr(os, "killpg", lambda pid, signum: None)
     shell.signal(signal.SIGINT)
     del processes.table[70]
     processes.marked = []

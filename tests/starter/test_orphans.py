@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -142,7 +143,7 @@ def test_the_watch_goes_on_when_a_sweep_fails(monkeypatch: pytest.MonkeyPatch) -
         if len(calls) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(orphans.time, "sleep", pause)
+    monkeypatch.setattr(time, "sleep", pause)
     with pytest.raises(KeyboardInterrupt):
         orphans.watch_orphans(fails)
     assert len(calls) == 3

@@ -35,7 +35,6 @@ class Hdfs(LocalFiles):
         owner, group, mode = self.directories[path]
         return replace(super().stat("/"), path=path, owner=owner, group=group, mode=mode)
 
-
     def acl_writers(self, path: str) -> tuple[str, ...]:
         self.asked.append(path)
         return self.lists.get(path, ())

@@ -82,10 +82,8 @@ def test_an_exit_code_without_words_is_left_to_yarn() -> None:
     [
         f"failed {LONG} times due to AM Container exited with  exitCode: {LONG}",
         f"failed 2 times due to AM Container exited with  exitCode: {LONG}",
-        f"failed 2 times due to AM Container exited with  exitCode: -104\n"
-        f"{LONG}.{LONG} GB of {LONG} GB physical memory used",
-        f"failed 2 times due to AM Container exited with  exitCode: -103\n"
-        f"1 GB of 1 GB physical memory used; {LONG} EB of 1 GB virtual memory used",
+        failed(-104, f"{LONG}.{LONG} GB of {LONG} GB physical memory used"),
+        failed(-103, f"1 GB of 1 GB physical memory used; {LONG} EB of 1 GB virtual memory used"),
     ],
 )
 def test_no_number_raises(diagnostics: str) -> None:
