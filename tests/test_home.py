@@ -12,12 +12,15 @@ import pytest
 from tests.another_user import give_away
 from ytf.backends.local.backend import LocalJobBackend
 from ytf.backends.local.directories import JobDirectories
+from ytf.backends.yarn.job.secret_cache import SecretCache
 from ytf.cli import main
+from ytf.client.last_job import remember_last_job
 from ytf.errors import SettingsError
 from ytf.home import home, home_directory, make_private_directory
 from ytf.minicluster import releases
 from ytf.packaging import tensorboard
 from ytf.packaging.layer_cache import LayerCache
+from ytf.specs.ids import JobId
 
 
 @pytest.fixture
@@ -91,6 +94,51 @@ def test_a_home_that_another_user_made_first(place: Path, monkeypatch: pytest.Mo
     give_away(place, monkeypatch)
     with pytest.raises(SettingsError, match="not to you or root"):
         directories.ensure()
+
+
+MAKERS: list[Callable[[Path], object]] = [
+    lambda place: make_private_directory(place / "a" / "b"),
+    lambda place: make_private_directory(place),
+    lambda place: releases.fetch("3.4.1", print),
+    lambda place: tensorboard.find_tensorboard(),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_another_user_made_first_is_not_used(
+    make: Callable[[Path], object], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the look at a path that did not exist, and before it was made."""
+    monkeypatch.setattr("ytf.home.home", lambda environ=None: place)
+    monkeypatch.setattr("ytf.minicluster.releases.home_directory", lambda name: place / name)
+    monkeypatch.setattr("ytf.minicluster.releases.find_java", lambda version: None)
+    monkeypatch.setattr("ytf.packaging.tensorboard.home_directory", lambda name: place / name)
+    for module in (releases, tensorboard):
+        monkeypatch.setattr(module, "_make", lambda *_: pytest.fail("it is used"))
+    place.mkdir()
+    place.chmod(0o777)
+    with pytest.raises(SettingsError, match=f"{place} can be written by everyone"):
+        make(place)
+
+
+def test_neither_a_secret_nor_the_last_job_is_kept_where_others_can_write(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = SecretCache.of("alice")
+    with monkeypatch.context() as patch:
+        patch.setattr("ytf.client.last_job.home", lambda environ=None: place)
+        place.mkdir()
+        place.chmod(0o777)
+        cache.keep(JobId("application_1_0001"), b"secret")
+        remember_last_job("local", JobId("local_1_a"))
+    assert [path for path in place.rglob("*") if path.is_file()] == []
+
+
+def test_a_place_that_the_user_has_named_is_not_checked(place: Path) -> None:
+    place.mkdir()
+    place.chmod(0o777)
+    make_private_directory(place / "cache", is_checked=False)
+    assert (place / "cache").is_dir()
 
 
 @pytest.mark.usefixtures("group_can_write")

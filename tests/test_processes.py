@@ -27,6 +27,38 @@ def test_a_zombie_is_not_alive() -> None:
     assert child.pid not in processes.children(os.getpid())
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts /proc with hidepid")
+@pytest.mark.parametrize("hidepid", [1, 2])
+def test_what_linux_hides_of_other_users_is_not_seen_and_nothing_raises(hidepid: int) -> None:
+    code = """if True:
+        import os, sys
+        from ytf import processes
+
+        pid = int(sys.argv[1])
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        print(
+            processes.start_ticks(pid), processes.alive(pid, 1), processes.descendants(pid),
+            processes.used_memory(pid), repr(processes.command_line(pid)),
+            processes.name(pid), processes.is_hidden(pid), processes.is_hidden(os.getpid()),
+        )
+    """
+    mount = f"mount -t proc -o hidepid={hidepid} proc /proc || exit 77; exec"
+    done = subprocess.run(
+        [
+            *("unshare", "-m", "sh", "-c", f'{mount} "$@"', "sh"),
+            *(sys.executable, "-c", code, str(os.getpid())),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode == 77 or "unshare failed" in done.stderr:
+        pytest.skip(f"cannot mount: {done.stderr}")
+    assert done.stderr == ""
+    assert done.stdout == "None False [] 0 '' b'' True False\n"
+
+
 def test_descendants_of_every_thread() -> None:
     script = (
         "import subprocess, sys, threading\n"

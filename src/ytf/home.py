@@ -38,13 +38,22 @@ def home_directory(name: str) -> Path:
     return path
 
 
-def make_private_directory(path: Path) -> None:
+def make_private_directory(path: Path, *, is_checked: bool = True) -> None:
     """Make a directory and those above it that are missing, all for this user alone.
 
     With a umask of 002, directories of the usual mode could be written by the group.
+    Raises ``SettingsError`` if another user can write to what is there then: in a
+    directory such as ``/tmp`` somebody may have made it first. A place that the user has
+    named is not checked (``is_checked=False``).
     """
+    _make(path)
+    if is_checked:
+        _check(path)
+
+
+def _make(path: Path) -> None:
     if not path.parent.exists():
-        make_private_directory(path.parent)
+        _make(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
 
 

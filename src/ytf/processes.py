@@ -1,8 +1,9 @@
 """Reads ``/proc``: which processes live, their children, memory, commands and variables.
 
 For backends, masters and tests. A process may end at any moment; no function
-raises for one that is gone. (Starters, which must not miss a process that they
-have to kill, use ``ytf.starter.process_tree``.)
+raises for one that is gone, or that Linux hides because it is another user's.
+(Starters, which must not miss a process that they have to kill, use
+``ytf.starter.process_tree``.)
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_GONE = (FileNotFoundError, ProcessLookupError)
+_GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
+"""The last is of another user's process where /proc is mounted with hidepid."""
 
 
 def start_ticks(pid: int) -> int | None:
@@ -32,6 +34,19 @@ def start_ticks(pid: int) -> int | None:
 def alive(pid: int, ticks: int) -> bool:
     """Tell whether the process that was ``pid`` and started at ``ticks`` still runs."""
     return start_ticks(pid) == ticks
+
+
+def is_hidden(pid: int) -> bool:
+    """Tell whether a process exists that /proc does not show: another user's, with hidepid."""
+    if _stat(pid) is not None:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return False
 
 
 def children(pid: int) -> list[int]:
@@ -123,7 +138,7 @@ def with_variable(variable: str, value: str) -> list[int]:
             continue
         try:
             environ = _read(f"/proc/{name}/environ")
-        except (*_GONE, PermissionError):
+        except _GONE:
             continue
         if wanted in environ.split(b"\0"):
             found.append(int(name))

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from ytf.cli.tables import fit, plain, shortened, show, wrapped
+from ytf.cli.tables import fit, plain, shortened, show, span, when, when_short, wrapped
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,11 @@ def test_text_is_wrapped_between_words_and_ids_stay_whole() -> None:
         "          on n1",
         "-         -",
     ]
+
+
+@pytest.mark.parametrize("seconds", [-1e300, -1.0, 1e13, 1e300, 2**63])
+def test_no_time_in_the_record_of_another_user_raises(seconds: float) -> None:
+    assert when(seconds)
+    assert when_short(seconds)
+    assert span(seconds, None)
+    assert span(0.0, seconds)

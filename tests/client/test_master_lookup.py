@@ -32,6 +32,7 @@ class Answers:
 def credentials(*answers: MasterAddress | Exception | None) -> JobCredentials:
     return JobCredentials(
         user="alice",
+        owner="alice",
         job=JOB,
         spec=JobSpec(groups={"worker": TaskGroupSpec(count=1)}, command="true"),
         secret=b"secret",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ class SharedFiles(LocalFiles):
     def __init__(self) -> None:
         self.owners: dict[str, str] = {}
         self.writes: list[str] = []
+        self.bytes_read = 0
 
     def stat(self, path: str) -> FileStatus:
         for place, owner in self.owners.items():
@@ -39,6 +40,11 @@ class SharedFiles(LocalFiles):
         if any(place.startswith(f"{path}/") for place in self.owners):
             return replace(status, owner=super().stat("/").owner)
         return status
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        for piece in super().read(path, offset, length):
+            self.bytes_read += len(piece)
+            yield piece
 
     def write(self, path: str, chunks: Iterable[bytes], mode: int = 0o600) -> FileStatus:
         self.writes.append(path)

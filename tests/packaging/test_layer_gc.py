@@ -17,6 +17,7 @@ from tests.packaging.stored_layers import (
     removed_paths,
 )
 from tests.storage.local_files import LocalFiles
+from ytf.packaging import layer_gc
 from ytf.packaging.layer_gc import DAY_MS, HOUR_MS, remove_unused_layers
 from ytf.packaging.layer_store import (
     REMOVAL_MARK,
@@ -153,3 +154,29 @@ def test_a_collection_of_an_administrator_reads_the_uses_of_all_users(
     for use in (root / "ann/uses").iterdir():
         use.unlink()
     assert removed_paths(remove_unused_layers(admin, not_running)) == [stored.path]
+
+
+def test_no_use_of_a_user_ends_the_collection_or_replaces_anothers(
+    tmp_path: Path, files: SharedFiles, made: MadeLayers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layer_gc, "_MOST_USED_BYTES", 1000)
+    root = tmp_path / "store"
+    root.mkdir()
+    root.chmod(0o1777)
+    names = ("adm", "ann", "mallory", "zoe")
+    files.owners = {f"{root}/{name}": name for name in names} | {str(root): "adm"}
+    layer = made.layer("a")
+    admin = LayerStore(files, str(root), "adm", ("adm",))
+    [stored] = admin.ensure([layer], made.archive)
+    age(stored.path, 2 * HOUR_MS)
+    LayerStore(files, str(root), "zoe", ("adm",)).declare_use("job_1", [layer])
+    [use] = (root / "zoe" / "uses").iterdir()
+    theirs = root / "mallory" / "uses"
+    theirs.mkdir(parents=True)
+    (theirs / "job_1.bytes").write_bytes(b"\xff" * 50)
+    (theirs / "job_2.long").write_bytes(b"a" * 1_000_000)
+    # By its name it lists the same layers.
+    (theirs / use.name).write_bytes(b"")
+    files.bytes_read = 0
+    assert remove_unused_layers(admin, not_running).layers == ()
+    assert files.bytes_read < 10_000

@@ -223,7 +223,7 @@ async def test_too_many_nodes_of_others_are_left(
         for number in range(3):
             zk.client.create(f"{JOB}/components/theirs-{number}")
         assert not await ours.remove()
-        assert "somebody else has put 3 nodes there" in capfd.readouterr().err
+        assert "somebody else has put 3 znodes there" in capfd.readouterr().err
         monkeypatch.setattr(module, "MOST_CHILDREN", 3)
         assert await ours.remove()
 

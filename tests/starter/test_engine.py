@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from ytf.starter.engine import (
     client_environment,
     find_engine,
 )
-from ytf.starter.orphans import STARTED_BY, own_mark
+from ytf.starter.orphans import STARTED_BY, own_mark, own_node_and_user
 
 
 class Node:
@@ -139,17 +141,92 @@ def test_a_container_that_is_gone_already_is_removed(node: Node) -> None:
     assert Engine(path, DOCKER, node.env).remove("x") == "device is busy"
 
 
-def test_only_containers_of_dead_starters_are_removed(node: Node, tmp_path: Path) -> None:
-    namespace = own_mark().split(".")[0]
-    marks = {"living": own_mark(), "dead": f"{namespace}.{2**30}.1", "stranger": "1.2.3"}
-    lines = "\n".join(f"echo {name} {mark}" for name, mark in marks.items())
-    script = f"""case "$1" in
-ps) echo {" ".join(marks)};;
-inspect) {lines};;
-*) echo "$@" >>{tmp_path}/calls;;
+NAMESPACE = own_mark().split(".")[0]
+DEAD = f"{NAMESPACE}.{2**30}.1"
+
+
+def engine_with(node: Node, **containers: tuple[str, str]) -> Engine:
+    """An engine with containers; each has who started it, and on which node as which user."""
+    as_json, plain = node.folder / "labels.json", node.folder / "labels"
+    as_json.write_text(
+        "".join(
+            f"{name} {json.dumps([whose, mark])}\n" for name, (mark, whose) in containers.items()
+        )
+    )
+    plain.write_text("".join(f"{name} {mark}\n" for name, (mark, _) in containers.items()))
+    script = f"""case "$1 $*" in
+ps*) echo {" ".join(containers)};;
+inspect*json*) cat {as_json}; echo "Error: No such container: gone"; exit 1;;
+inspect*) cat {plain};;
+*) echo "$@" >>{node.folder}/calls;;
 esac"""
-    Engine(node.add("docker", script), DOCKER, node.env).remove_orphans()
-    assert (tmp_path / "calls").read_text() == "kill dead\nrm -f dead\n"
+    return Engine(node.add("docker", script), DOCKER, node.env)
+
+
+def removed(node: Node) -> set[str]:
+    calls = node.folder / "calls"
+    words = [line.split() for line in calls.read_text().splitlines()] if calls.exists() else []
+    assert [each for each in words if each[0] == "kill"] == [
+        ["kill", each[2]] for each in words if each[0] == "rm"
+    ]
+    return {each[-1] for each in words}
+
+
+def test_only_containers_of_dead_starters_are_removed(node: Node) -> None:
+    ours = own_node_and_user()
+    engine = engine_with(
+        node, living=(own_mark(), ours), dead=(DEAD, ours), stranger=("1.2.3", ours)
+    )
+    engine.remove_orphans()
+    assert removed(node) == {"dead"}
+
+
+def test_containers_of_other_nodes_and_users_are_left_alone(node: Node) -> None:
+    """An engine may serve several: every node's first PID namespace has the same number."""
+    ours = own_node_and_user()
+    boot, user = ours.split(".")
+    engine = engine_with(
+        node,
+        elsewhere=(DEAD, f"00000000-0000-4000-8000-000000000000.{user}"),
+        others=(DEAD, f"{boot}.{int(user) + 1}"),
+        without=(DEAD, ""),
+        dead=(DEAD, ours),
+    )
+    engine.remove_orphans()
+    assert removed(node) == {"dead"}
+
+
+def test_the_container_of_a_starter_that_is_hidden_is_left_alone(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where /proc is mounted with hidepid, other users' processes cannot be seen."""
+
+    def hidden(pid: int, signum: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    engine = engine_with(node, hidden=(DEAD, own_node_and_user()))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", hidden)
+        engine.remove_orphans()
+    assert removed(node) == set()
+
+
+def test_a_label_cannot_speak_for_another_container(node: Node) -> None:
+    ours = own_node_and_user()
+    forged = f"1.2.3\nvictim {DEAD}"
+    engine = engine_with(node, evil=(forged, ours), victim=(own_mark(), ours))
+    engine.remove_orphans()
+    assert removed(node) == set()
+
+
+def test_an_engine_that_fails_in_any_way_ends_nothing(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more_processes() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", no_more_processes)
+    engine_with(node, any=(DEAD, own_node_and_user())).remove_orphans()
 
 
 def test_the_clients_variables() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ytf.starter.engine import DOCKER, LABEL, PODMAN, Engine
+from ytf.starter.engine import DOCKER, LABEL, NODE_AND_USER_LABEL, PODMAN, Engine
 from ytf.starter.engine_container import (
     SHELL,
     Mount,
@@ -41,6 +41,7 @@ def task(**given: object) -> TaskContainer:
         "workdir": "/node/c 1",
         "mounts": [Mount("/data", True)],
         "mark": "1.2.3",
+        "node_and_user": "boot.1000",
         "memory_mb": 2048,
         "vcores": 1,
         "uid": 1000,
@@ -57,6 +58,7 @@ def test_all_words() -> None:
         words.remove("--security-opt=label=disable")
     assert words[:-1] == [
         *("run", "--name", "ytf-c1-1", "--label", f"{LABEL}=1.2.3"),
+        *("--label", f"{NODE_AND_USER_LABEL}=boot.1000"),
         *("--init", "--sig-proxy=false", "--pull=never", "--log-driver=none"),
         *("--network=host", "--ipc=host", "--pids-limit=-1", "--security-opt=no-new-privileges"),
         *("--memory=2048m", "--cpus=1", "--workdir", "/node/c 1", "--entrypoint=sh"),

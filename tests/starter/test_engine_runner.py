@@ -21,7 +21,7 @@ from ytf.starter.config import DockerConfig
 from ytf.starter.engine import find_engine
 from ytf.starter.engine_container import TaskContainer, run_arguments
 from ytf.starter.engine_runner import EngineProgram, EngineRunner
-from ytf.starter.orphans import STARTED_BY, own_mark
+from ytf.starter.orphans import STARTED_BY, own_mark, own_node_and_user
 from ytf.starter.process_tree import children
 from ytf.starter.program_logs import ProgramLogs
 from ytf.starter.runner import CANNOT_RUN, NotReadyError, ProgramExit
@@ -160,6 +160,7 @@ def test_files_belong_to_a_submitter_who_is_not_root(engine: Engine, folder: Pat
         workdir=str(folder),
         mounts=[],
         mark=own_mark(),
+        node_and_user=own_node_and_user(),
         memory_mb=64,
         vcores=1,
         uid=1234,

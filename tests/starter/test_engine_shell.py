@@ -17,6 +17,7 @@ from ytf.starter import engine_shell
 from ytf.starter.engine import DOCKER, PODMAN, find_client
 from ytf.starter.engine_shell import SHELL, ShellContainer
 from ytf.starter.orphans import STARTED_BY
+from ytf.starter.process_tree import ProcessStat
 from ytf.starter.runner import ContainerAccess
 
 PATIENCE_S = 60.0
@@ -65,6 +66,68 @@ def test_what_was_never_started_is_not_looked_for() -> None:
     container = ShellContainer(access(client="/no/such/client"))
     container.kill_processes()
     container.kill_late_processes()
+
+
+class Processes:
+    """A node's processes as /proc would show them, and what is sent to them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.table: dict[int, ProcessStat] = {}
+        self.marked: list[int] = []
+        self.killed: list[int] = []
+        monkeypatch.setattr(engine_shell, "_living", lambda: dict(self.table))
+        monkeypatch.setattr(engine_shell, "find_marked", lambda mark: list(self.marked))
+        monkeypatch.setattr(engine_shell, "send_signal", self._send)
+
+    def add(self, pid: int, *, parent: int, session: int, started: int) -> None:
+        fields = f"S {parent} {pid} {session}" + " 0" * 15 + f" {started}"
+        self.table[pid] = ProcessStat(f"{pid} (sh) {fields}".encode())
+
+    def _send(self, pid: int, signum: int) -> bool:
+        self.killed.append(pid)
+        self.table.pop(pid)
+        return True
+
+
+def test_a_pid_that_linux_gave_to_another_process_is_not_signalled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    processes = Processes(monkeypatch)
+    shell = ShellContainer(access(init=1))
+    shell.argv("sh", None)
+    processes.add(70, parent=1, session=70, started=500)
+    processes.add(71, parent=70, session=70, started=501)
+    processes.marked = [70]
+    shell.kill_processes()
+    assert sorted(processes.killed) == [70, 71]
+    processes.marked = []
+    # Both numbers are somebody else's now, who has started another process and a session.
+    processes.add(70, parent=1, session=70, started=900)
+    processes.add(71, parent=1, session=9, started=901)
+    processes.add(72, parent=70, session=72, started=902)
+    shell.kill_processes()
+    assert sorted(processes.killed) == [70, 71]
+
+
+def test_what_a_dead_process_of_the_shell_left_in_its_session_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    processes = Processes(monkeypatch)
+    shell = ShellContainer(access(init=1))
+    shell.argv("sh", None)
+    processes.add(70, parent=1, session=70, started=500)
+    processes.marked = [70]
+    # It has started one without our variables by the time of its death.
+    processes.add(75, parent=1, session=70, started=501)
+    processes.add(80, parent=1, session=80, started=502)
+    monkeypatch.setattr(os, "getpgid", lambda pid: pid)
+    monkeypatch.setattr(os, "killpg", lambda pid, signum: None)
+    shell.signal(signal.SIGINT)
+    del processes.table[70]
+    processes.marked = []
+    processes.add(76, parent=1, session=70, started=503)
+    shell.kill_processes()
+    assert sorted(processes.killed) == [75, 76]
 
 
 @pytest.fixture(scope="module")

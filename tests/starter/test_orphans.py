@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from tests.starter.conftest import RunningStarter, is_alive
 from tests.starter.fake_master import FakeMaster
+from ytf.starter import orphans, process_tree
 from ytf.starter.orphans import STARTED_BY, kill_orphans, own_mark
 from ytf.testing.waiting import eventually
 
@@ -22,10 +25,12 @@ def marked(mark: str) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
         ["sleep", "1000"], env={"PATH": os.environ["PATH"], "A": "1", STARTED_BY: mark, "Z": "2"}
     ) as process:
-        # Its variables are there once exec is over.
-        eventually(lambda: b"sleep" in Path(f"/proc/{process.pid}/cmdline").read_bytes())
-        yield process
-        process.kill()
+        try:
+            # Its variables are there once exec is over.
+            eventually(lambda: b"sleep" in Path(f"/proc/{process.pid}/cmdline").read_bytes())
+            yield process
+        finally:
+            process.kill()
 
 
 def kill_at_once(*pids: int) -> None:
@@ -82,6 +87,66 @@ def test_marks_of_other_namespaces_and_nonsense_are_left_alone(mark: str) -> Non
     with marked(mark) as process:
         kill_orphans()
         assert process.poll() is None
+
+
+@pytest.mark.parametrize("digits", [10, 300, 5000])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_number_of_any_length_neither_raises_nor_kills(digits: int, place: int) -> None:
+    """Another user may have chosen the variables of a setuid program."""
+    parts = [*own_mark().split(".")[:2], "1"]
+    parts[place] = "9" * digits
+    if place == 2:
+        parts[1] = "9" * digits  # a starter that does not exist
+    with marked(".".join(parts)) as process:
+        kill_orphans()
+        assert process.poll() is None
+
+
+def test_processes_that_linux_hides_are_neither_dead_nor_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where /proc is mounted with hidepid: a look at other users' processes is refused."""
+
+    def refused(path: str, mode: str) -> object:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    def exists(pid: int, signum: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    mark = own_mark().encode()
+    with monkeypatch.context() as patch:
+        patch.setattr(process_tree, "open", refused, raising=False)
+        assert process_tree.descendants(1) == []
+        patch.setattr(os, "kill", exists)
+        assert not orphans.starter_is_dead(mark)
+
+
+def test_no_sweep_raises(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        raise ValueError("of a kind that nobody thought of")
+
+    monkeypatch.setattr(orphans, "_find_orphans", fails)
+    kill_orphans()
+    assert "nobody thought of" in capfd.readouterr().err
+
+
+def test_the_watch_goes_on_when_a_sweep_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def fails() -> None:
+        calls.append(1)
+        raise PermissionError("hidden")
+
+    def pause(seconds: float) -> None:
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", pause)
+    with pytest.raises(KeyboardInterrupt):
+        orphans.watch_orphans(fails)
+    assert len(calls) == 3
 
 
 def test_other_users_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,10 @@ class LocalFiles:
             os.chmod(path, mode)
             sync_directory(parent)
 
+    def acl_writers(self, path: str) -> tuple[str, ...]:
+        """See :meth:`Files.acl_writers`."""
+        return ()
+
     def chmod(self, path: str, mode: int) -> None:
         """See :meth:`Files.chmod`."""
         os.chmod(_absolute(path), mode)

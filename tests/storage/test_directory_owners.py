@@ -25,6 +25,8 @@ class Hdfs(LocalFiles):
             "/user/ann/.ytf": ("ann", "staff", 0o755),
             "/user/ann/.ytf/jobs": ("ann", "staff", 0o700),
         }
+        self.lists: dict[str, tuple[str, ...]] = {}
+        self.asked: list[str] = []
 
     def uri(self, path: str) -> str:
         return f"hdfs://n{path}"
@@ -32,6 +34,10 @@ class Hdfs(LocalFiles):
     def stat(self, path: str) -> FileStatus:
         owner, group, mode = self.directories[path]
         return replace(super().stat("/"), path=path, owner=owner, group=group, mode=mode)
+
+    def acl_writers(self, path: str) -> tuple[str, ...]:
+        self.asked.append(path)
+        return self.lists.get(path, ())
 
 
 @pytest.fixture
@@ -73,3 +79,24 @@ def test_superusers_may_write(hdfs: Hdfs) -> None:
     hdfs.directories["/"] = ("hdfs", "supergroup", 0o777)
     with pytest.raises(SettingsError, match=r"/user/ann/\.ytf/jobs is in it"):
         check_owners(hdfs, PATH, ("ann",))
+
+
+@pytest.mark.parametrize("stranger", ["user:eve", "group:staff"])
+def test_an_access_control_list_is_not_taken_for_the_group_of_the_superusers(
+    hdfs: Hdfs, stranger: str
+) -> None:
+    """Its mask shows as what the group may do, and new directories have the group of ``/``."""
+    hdfs.directories["/user/ann"] = ("ann", "supergroup", 0o775)
+    hdfs.lists["/user/ann"] = ("user:ann", "user:hdfs", "group:supergroup", stranger)
+    with pytest.raises(SettingsError, match=f"can be written by {stranger}: it has an") as caught:
+        check_owners(hdfs, PATH, ("ann",))
+    assert "hdfs dfs -setfacl -b /user/ann" in (caught.value.hint or "")
+    hdfs.lists["/user/ann"] = ("user:ann", "user:hdfs", "group:supergroup")
+    check_owners(hdfs, PATH, ("ann",))
+    hdfs.directories["/user/ann"] = ("ann", "supergroup", 0o1775)
+    check_owners(hdfs, PATH, ("ann",))
+
+
+def test_lists_are_asked_for_only_where_the_group_may_write(hdfs: Hdfs) -> None:
+    check_owners(hdfs, PATH, ("ann",))
+    assert hdfs.asked == []

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hdfs_native import AsyncClient
+from hdfs_native import AclEntry, AsyncClient
 
 from tests.storage.contracts import BlobsContract, FilesContract, in_threads
 from tests.storage.local_files import LocalFiles
@@ -172,6 +172,16 @@ def test_others_files_are_refused(
             attempt()
         assert isinstance(caught.value, RefusedError)
         assert "\n" not in str(caught.value)
+
+
+def test_an_access_control_list_tells_who_can_write(hdfs: HdfsFiles, place: str) -> None:
+    assert hdfs.acl_writers(place) == ()
+    eve = AclEntry("user", "access", "rwx", "eve")
+    hdfs.client.call(
+        "let eve write", lambda native: native.modify_acl_entries(place, [eve]), changes=True
+    )
+    assert hdfs.acl_writers(place) == ("user:eve",)
+    assert hdfs.stat(place).mode & 0o020
 
 
 def test_many_threads_share_a_link(hdfs: HdfsFiles, place: str) -> None:

@@ -10,9 +10,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from hdfs_native import AclEntry
 
 from ytf.errors import OutcomeUnknownError, RefusedError, SettingsError, UnreachableError, YtfError
 from ytf.hadoop.conf import Configuration
@@ -366,3 +369,51 @@ DATANODE = (
 def test_no_rust_is_printed(raised: str, said: str) -> None:
     error = translate_error(RuntimeError(raised), "read /a", changes=False, answered_before=True)
     assert str(error) == f"cannot read /a: {said}"
+
+
+class AclClient:
+    """A client whose NameNode answers a question for an access control list."""
+
+    def __init__(self, *entries: AclEntry, error: str = "") -> None:
+        self._entries = entries
+        self._error = error
+
+    def call(
+        self, action: str, work: Callable[[Any], Awaitable[Any]], *, changes: bool, repeatable: bool
+    ) -> Any:
+        try:
+            return asyncio.run(self._await(work))
+        except RuntimeError as exc:
+            raise translate_error(exc, action, changes=False, answered_before=True) from exc
+
+    async def _await(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        return await work(self)
+
+    async def get_acl_status(self, path: str) -> object:
+        if self._error:
+            raise RuntimeError(self._error)
+        return SimpleNamespace(entries=list(self._entries))
+
+
+def test_who_can_write_by_an_access_control_list() -> None:
+    client = AclClient(
+        AclEntry("user", "access", "rwx", "eve"),
+        AclEntry("user", "access", "r-x", "reader"),
+        AclEntry("group", "access", "-w-", "staff"),
+        AclEntry("group", "access", "rwx"),
+        AclEntry("user", "default", "rwx", "later"),
+    )
+    files = HdfsFiles(cast(HdfsClient, client))
+    assert files.acl_writers("/user/ann") == ("user:eve", "group:staff")
+
+
+def test_a_namenode_without_access_control_lists() -> None:
+    disabled = RPC.format(
+        "hdfs.protocol.AclException",
+        "The ACL operation has been rejected.  Support for ACLs has been disabled by setting "
+        "dfs.namenode.acls.enabled to false.",
+    )
+    assert HdfsFiles(cast(HdfsClient, AclClient(error=disabled))).acl_writers("/x") == ()
+    refused = RPC.format("hdfs.protocol.AclException", "Invalid ACL")
+    with pytest.raises(RefusedError, match="Invalid ACL"):
+        HdfsFiles(cast(HdfsClient, AclClient(error=refused))).acl_writers("/x")

@@ -196,6 +196,9 @@ class JobCredentials:
     spec: JobSpec
     user: str
     """Who joins it, by the backend's name for them."""
+    owner: str
+    """Whose job it is, by the same names. The spec is theirs: of the job of another user,
+    nothing in it may decide what runs here."""
     secret: bytes = field(repr=False)
     find_master: Callable[[], MasterAddress | None]
     """Returns the current master; None while there is none. Raises ``NotFoundError`` once the

@@ -164,9 +164,11 @@ def _up(directory: Path, args: Namespace) -> int:
     import time
 
     from ytf.cli.interrupts import Interrupted, Interrupts
+    from ytf.home import make_private_directory
     from ytf.minicluster import MiniCluster
 
     options = options_of(args)
+    make_private_directory(directory.parent)
     begun = time.monotonic()
     kept = (directory / "cluster.json").exists()
     wanted = None if kept and options == type(options)() else options

@@ -43,6 +43,8 @@ _USEFUL_WIDTH = 12
 _LEAST_WIDTH = 4
 _LEAST_TEXT_WIDTH = 24
 """Text is not wrapped more narrowly, but by the terminal itself."""
+_LATEST_S = 253_000_000_000
+"""In the year 9987."""
 
 
 def show(
@@ -188,14 +190,14 @@ def when(seconds: float | None) -> str:
     """A time in the local time zone; empty for None."""
     if seconds is None:
         return ""
-    return dt.datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    return _local_time(seconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def when_short(seconds: float | None) -> str:
     """A time in the local time zone, for people: the time of today, or the day and the time."""
     if seconds is None:
         return ""
-    then, now = dt.datetime.fromtimestamp(seconds), dt.datetime.now()
+    then, now = _local_time(seconds), dt.datetime.now()
     if then.date() == now.date():
         return then.strftime("%H:%M:%S")
     return then.strftime("%m-%d %H:%M" if then.year == now.year else "%Y-%m-%d")
@@ -207,7 +209,12 @@ def span(start: float | None, end: float | None) -> str:
         return ""
     if end is None:
         end = dt.datetime.now().timestamp()
-    return str(dt.timedelta(seconds=max(0, int(end - start))))
+    return str(dt.timedelta(seconds=min(max(0, int(end - start)), _LATEST_S)))
+
+
+def _local_time(seconds: float) -> dt.datetime:
+    """A time in the years that Python knows, whatever the record of another user says."""
+    return dt.datetime.fromtimestamp(min(max(0.0, seconds), _LATEST_S))
 
 
 def print_json(encoded: bytes) -> None:

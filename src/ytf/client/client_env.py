@@ -29,7 +29,8 @@ class ClientEnv:
     ``folder`` is a directory for this program alone. It holds what a task has
     in its working directory: the cluster spec's file, and a link to the script
     whose path is one word for a shell. ``host`` is this machine's address
-    towards the job's ``master``.
+    towards the job's ``master``. Of a job of another user neither ``env`` nor
+    ``task_env`` is used, as they choose what runs (``PATH``, ``BASH_ENV`` …).
     """
 
     def __init__(
@@ -51,7 +52,8 @@ class ClientEnv:
         self.host = own_address(master)
         spec = credentials.spec
         given = {"DTF_INPUT_PATH": spec.input, "DTF_OUTPUT_PATH": spec.output}
-        self._variables = _activated(spec.env) | spec.task_env
+        is_ours = credentials.owner == credentials.user
+        self._variables = _activated(spec.env) | spec.task_env if is_ours else {}
         self._variables |= {name: value for name, value in given.items() if value is not None}
 
     def link_script(self, uploads: tuple[Upload, ...]) -> None:
@@ -108,6 +110,11 @@ def client_env(
             loopback = TerminalLoopback(notify)
             stack.callback(loopback.close)
             prepare = loopback.confine
+        if credentials.owner != credentials.user:
+            notify(
+                f"{credentials.job} is a job of {credentials.owner}: the command runs with your own"
+                " variables, without the job's env and task_env"
+            )
         yield ClientEnv(credentials, master, command, index=index, folder=folder, prepare=prepare)
 
 

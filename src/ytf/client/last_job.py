@@ -15,6 +15,7 @@ from pathlib import Path
 from ytf.backends import BACKEND_NAMES
 from ytf.backends.local.files import write_atomically
 from ytf.client.settings import hadoop_configuration
+from ytf.errors import SettingsError
 from ytf.home import home, make_private_directory
 from ytf.specs.ids import JobId
 
@@ -33,7 +34,7 @@ def remember_last_job(backend: str, job: JobId) -> None:
     try:
         make_private_directory(path.parent)
         write_atomically(str(path), f"{job}\n")
-    except OSError:
+    except (OSError, SettingsError):
         # The job is accepted: a full disk here must not make its submission an error.
         return
 

@@ -301,7 +301,7 @@ class MiniCluster:
     def _lock(self) -> Iterator[None]:
         """Only one process starts or stops a cluster at a time. The lock ends with the process."""
         root = self.directory.root
-        make_private_directory(root.parent)
+        make_private_directory(root.parent, is_checked=False)  # the caller has named it
         with (root.parent / f".{root.name}.lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

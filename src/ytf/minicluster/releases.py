@@ -104,7 +104,7 @@ def fetch(version: str, on_progress: Progress) -> Release:
     release = Release(version, cache() / version)
     if release.directory.is_dir():
         return release
-    make_private_directory(release.directory.parent)
+    make_private_directory(release.directory.parent, is_checked=not os.environ.get(CACHE))
     with cache_lock(on_progress):
         if not release.directory.is_dir():
             started = time.monotonic()

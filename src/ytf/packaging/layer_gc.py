@@ -20,6 +20,8 @@ DAY_MS = 24 * HOUR_MS
 
 # Layers of an ended job are kept this long, counted from its submission.
 _KEEP_USED_MS = 14 * DAY_MS
+# How much is read of a use. It may be another user's file; ours have some hundred bytes.
+_MOST_USED_BYTES = 1024 * 1024
 # Layers without a use are kept this long: a submission may be under way.
 _KEEP_UNUSED_MS = HOUR_MS
 # Temporary files of killed uploads and marks of killed collections are kept this long.
@@ -97,23 +99,28 @@ class _LayerGc:
         return RemovedLayers(tuple(removed), tuple(self._leftovers))
 
     def _used_digests(self, *, drop_old: bool) -> set[str]:
-        """Return the digests in use; one file is read for each set of layers, not for each job."""
+        """Return the digests in use.
+
+        One file is read for each set of layers of a user, not for each job. A user's file
+        does not stand for another's: its name may promise what is not in it.
+        """
         used: set[str] = set()
-        read: set[str] = set()
+        read: set[tuple[str, str]] = set()
         for user in self._users:
             for status in self._list(f"{user}/{USES}"):
                 job, _, layers = status.name.rpartition(".")
                 is_old = drop_old and user == self._own_root and not is_temporary(status.name)
                 if is_old and self._is_expired(job, self._now_ms - status.mtime_ms):
                     self._remove_leftover(status)
-                elif layers not in read and not is_temporary(status.name):
+                elif (user, layers) not in read and not is_temporary(status.name):
                     used.update(self._read_use(status.path))
-                    read.add(layers)
+                    read.add((user, layers))
         return used
 
     def _read_use(self, path: str) -> list[str]:
         try:
-            return b"".join(self._files.read(path)).decode().split()
+            data = b"".join(self._files.read(path, 0, _MOST_USED_BYTES))
+            return data.decode("utf-8", "replace").split()
         except FileNotFoundError:
             return []  # Another collection has just removed it.
 

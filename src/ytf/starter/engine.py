@@ -8,18 +8,25 @@ process with threads, call the engine too.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
 import time
 
 from ytf.log import log
-from ytf.starter.orphans import STARTED_BY, own_mark, starter_is_dead
+from ytf.starter.orphans import (
+    STARTED_BY,
+    own_mark,
+    own_node_and_user,
+    starter_is_dead,
+    sweep,
+)
 from ytf.starter.process_tree import send_signal, signal_on_parents_death
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, List, Mapping, Optional
+    from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 DOCKER = "docker"
 PODMAN = "podman"
@@ -27,6 +34,8 @@ KNOWN = (DOCKER, PODMAN)
 """Looked for in this order where the job does not say which engine to use."""
 LABEL = "ytf.started_by"
 """The label of our containers; its value names their starter (``ytf.starter.orphans``)."""
+NODE_AND_USER_LABEL = "ytf.node_and_user"
+"""The label that says on which node, since which boot, and whose that starter is."""
 
 ANSWER_S = 30.0
 """How long an engine may take to answer; a busy daemon takes seconds."""
@@ -157,21 +166,41 @@ class Engine:
         return EngineContainerState(words[0], int(words[1]), int(words[2]))
 
     def remove_orphans(self) -> None:
-        """Remove the containers of starters that are dead (ADR 17, ADR 24); never raises."""
-        answer = self.call("ps", "-a", "-q", "--no-trunc", "--filter", "label=" + LABEL)
+        """Remove this user's containers of starters of this node that are dead; never raises.
+
+        See ADR 17 and ADR 24. An engine may serve other users and other nodes,
+        whose starters cannot be seen from here.
+        """
+        sweep(self._remove_orphans)
+
+    def _remove_orphans(self) -> None:
+        ours = own_node_and_user()
+        filter_ = "label=%s=%s" % (NODE_AND_USER_LABEL, ours)
+        answer = self.call("ps", "-a", "-q", "--no-trunc", "--filter", filter_)
         ids = answer.output.split() if answer.code == 0 else []
-        if not ids:
+        if not ids or not ours:
             return
-        wanted = '{{.Id}} {{index .Config.Labels "%s"}}' % LABEL
+        labels = '{{json (index .Config.Labels "%s")}}'
+        wanted = "{{.Id}} [%s,%s]" % (labels % NODE_AND_USER_LABEL, labels % LABEL)
         # One that ended meanwhile makes the client fail, after it has told the others.
         told = self.call("inspect", "--type", "container", "--format", wanted, *ids)
         for line in told.output.splitlines():
-            container, _, mark = line.strip().partition(" ")
-            if container in ids and starter_is_dead(mark.encode("utf-8", "replace")):
+            container, whose, mark = _labels_of(line)
+            if container in ids and whose == ours and starter_is_dead(mark):
                 log("removing the %s container %s of a dead starter" % (self.kind, container[:12]))
                 why = self.remove(container)
                 if why:
                     log("it could not be removed: %s" % why)
+
+
+def _labels_of(line: str) -> Tuple[str, str, bytes]:
+    """Return the id of a container and two labels; they are in JSON, as they may hold anything."""
+    container, _, labels = line.strip().partition(" ")
+    try:
+        whose, mark = map(str, json.loads(labels))
+    except (ValueError, TypeError):
+        return "", "", b""  # it is no answer, but a complaint of the client
+    return container, whose, mark.encode("utf-8", "replace")
 
 
 def find_engine(asked: Optional[str], env: Mapping[bytes, bytes]) -> Engine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ytf.starter.engine import LABEL, PODMAN, is_client_setting
+from ytf.starter.engine import LABEL, NODE_AND_USER_LABEL, PODMAN, is_client_setting
 from ytf.starter.runner import NotReadyError
 
 TYPE_CHECKING = False
@@ -61,12 +61,13 @@ class TaskContainer:
 
     ``env`` are the program's variables. ``uid``, ``gid`` and ``groups`` are the
     submitter's, ``cgroup`` is the parent for the container's cgroup. It gets
-    no ``gpus`` but these.
+    no ``gpus`` but these. ``mark`` and ``node_and_user`` say who started it
+    (``ytf.starter.orphans``).
     """
 
     __slots__ = (
         "cgroup", "command", "env", "gid", "gpus", "groups", "image", "mark", "memory_mb",
-        "mounts", "name", "uid", "vcores", "workdir",
+        "mounts", "name", "node_and_user", "uid", "vcores", "workdir",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +80,7 @@ class TaskContainer:
         workdir: str,
         mounts: Sequence[Mount],
         mark: str,
+        node_and_user: str,
         memory_mb: int,
         vcores: int,
         gpus: Optional[TakenGpus] = None,
@@ -94,6 +96,7 @@ class TaskContainer:
         self.workdir = workdir
         self.mounts = mounts
         self.mark = mark
+        self.node_and_user = node_and_user
         self.memory_mb = memory_mb
         self.vcores = vcores
         self.gpus = gpus
@@ -113,6 +116,7 @@ def run_arguments(engine: Engine, task: TaskContainer) -> List[str]:
     """
     words = [
         "run", "--name", task.name, "--label", "%s=%s" % (LABEL, task.mark),
+        "--label", "%s=%s" % (NODE_AND_USER_LABEL, task.node_and_user),
         "--init", "--sig-proxy=false", "--pull=never", "--log-driver=none",
         "--network=host", "--ipc=host", "--pids-limit=-1",
         "--security-opt=no-new-privileges",

@@ -33,7 +33,7 @@ from ytf.starter.engine_container import (
     yarn_cgroup,
 )
 from ytf.starter.native_runner import NativeProgram
-from ytf.starter.orphans import STARTED_BY, own_mark
+from ytf.starter.orphans import STARTED_BY, own_mark, own_node_and_user
 from ytf.starter.process_tree import (
     REAPER_NAME,
     children,
@@ -146,6 +146,7 @@ class EngineRunner:
             workdir=workdir,
             mounts=find_mounts(self._node, env, workdir),
             mark=own_mark(),
+            node_and_user=own_node_and_user(),
             memory_mb=config.memory_mb,
             vcores=config.vcores,
             gpus=gpus,

@@ -26,7 +26,7 @@ from ytf.starter.process_tree import read_stat, send_signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Mapping, Optional, Set
+    from typing import Dict, List, Mapping, Optional
 
     from ytf.starter.process_tree import ProcessStat
     from ytf.starter.runner import ContainerAccess
@@ -78,8 +78,10 @@ class ShellContainer:
         self._engine = Engine(access.client, access.kind, access.env)
         self._container = RunningContainer(self._engine, access.name, access.mark)
         self._mark = own_mark()
-        self._known: Set[int] = set()
+        self._known: Dict[int, int] = {}
+        """The pids of the shell's processes, with their start times: Linux reuses pids."""
         self._is_used = False
+        self._was_seen = False
 
     def argv(self, command: Optional[str], term: Optional[str]) -> List[str]:
         """Return the client's words for a command, or a shell, with a terminal or without."""
@@ -126,7 +128,7 @@ class ShellContainer:
         The engine may have been about to start the shell.
         """
         deadline = time.monotonic() + LATE_S
-        while self._is_used and not self._known and time.monotonic() < deadline:
+        while self._is_used and not self._was_seen and time.monotonic() < deadline:
             if self.has_ended():
                 return
             time.sleep(_POLL_S)
@@ -149,20 +151,29 @@ class ShellContainer:
     def _processes(self) -> List[int]:
         """Return the pids of the shell's processes on this node, the oldest first."""
         table = _living()
-        self._known.update(find_marked(self._mark))
+        sessions = {stat.session for stat in table.values()}
+        # Of one that has ended the number is kept while it is that of a session: until then
+        # Linux gives it to no other process.
+        known = {
+            pid: started
+            for pid, started in self._known.items()
+            if (table[pid].started == started if pid in table else pid in sessions)
+        }
+        known.update({pid: table[pid].started for pid in find_marked(self._mark) if pid in table})
         while True:
             # A process may be without our variables, or its parent dead, but hardly both
             # in a session of its own.
             more = {
-                pid
+                pid: stat.started
                 for pid, stat in table.items()
-                if pid not in self._known
-                and (stat.parent in self._known or stat.session in self._known)
+                if pid not in known and (stat.parent in known or stat.session in known)
             }
             if not more:
                 break
-            self._known |= more
-        alive = [pid for pid in self._known if pid in table]
+            known.update(more)
+        self._known = known
+        self._was_seen = self._was_seen or bool(known)
+        alive = [pid for pid in known if pid in table]
         return sorted(alive, key=lambda pid: table[pid].started)
 
 

@@ -10,10 +10,11 @@ starter is dead: when it starts, once a minute, and when it ends (ADR 17).
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 
-from ytf.log import log
+from ytf.log import LimitedLog, log
 from ytf.starter.process_tree import read_stat, scan_descendants, send_signal
 
 TYPE_CHECKING = False
@@ -26,6 +27,11 @@ EVERY_S = 60.0
 _ROUNDS = 5
 _CHUNK = 64 * 1024
 _PREFIX = STARTED_BY.encode() + b"="
+# Of a setuid program somebody else may have chosen the variables: int() of thousands of digits
+# raises, and os.kill() of a number that is no pid.
+_MARK = re.compile(rb"([0-9]{1,20})\.([0-9]{1,10})\.([0-9]{1,20})").fullmatch
+_MOST_PID = 2**31 - 1
+_problems = LimitedLog()
 
 
 def own_mark() -> str:
@@ -34,20 +40,41 @@ def own_mark() -> str:
     return "%d.%d.%d" % (_namespace(), me, _start_ticks(me) or 0)
 
 
+def own_node_and_user() -> str:
+    """Return this boot of this node, and this user: what a PID namespace's number is true for.
+
+    Several nodes and users may share one container engine. Empty if Linux does not tell.
+    """
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return "%s.%d" % (file.read().strip(), os.geteuid())
+    except (OSError, ValueError):
+        return ""
+
+
 def kill_orphans() -> None:
     """Kill this user's processes whose starter is dead; never raises."""
+    sweep(_kill_orphans)
+
+
+def sweep(work: Callable[[], None]) -> None:
+    """Do something about what dead starters left; never raises, as no sweep is worth a job."""
     try:
-        # What they fork meanwhile is found in the next round.
-        for _ in range(_ROUNDS):
-            found = _find_orphans()
-            if not found:
-                return
-            log("killing what a starter that was killed left: %s" % _described(found))
-            for pid in found:
-                for each in [pid, *scan_descendants(pid)]:
-                    send_signal(each, signal.SIGKILL)
-    except OSError as exc:
-        log("what dead starters left could not be looked for: %s" % exc)
+        work()
+    except Exception as exc:
+        _problems.write("what dead starters left could not be looked for: %r" % exc)
+
+
+def _kill_orphans() -> None:
+    # What they fork meanwhile is found in the next round.
+    for _ in range(_ROUNDS):
+        found = _find_orphans()
+        if not found:
+            return
+        log("killing what a starter that was killed left: %s" % _described(found))
+        for pid in found:
+            for each in [pid, *scan_descendants(pid)]:
+                send_signal(each, signal.SIGKILL)
 
 
 def watch_orphans(remove_others: Callable[[], None]) -> None:
@@ -58,7 +85,7 @@ def watch_orphans(remove_others: Callable[[], None]) -> None:
     """
     while True:
         kill_orphans()
-        remove_others()
+        sweep(remove_others)
         time.sleep(EVERY_S)
 
 
@@ -119,12 +146,15 @@ def _read(path: str) -> bytes:
 
 def starter_is_dead(mark: bytes, here: Optional[int] = None) -> bool:
     """Tell whether a mark is of a starter of this PID namespace (``here``) that is dead."""
-    parts = mark.split(b".")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+    found = _MARK(mark)
+    if found is None:
         return False
-    namespace, pid, ticks = map(int, parts)
+    namespace, pid, ticks = map(int, found.groups())
     # In another namespace the same number is another process.
-    return namespace == (here or _namespace()) and _start_ticks(pid) != ticks
+    if namespace != (here or _namespace()) or pid > _MOST_PID:
+        return False
+    started = _start_ticks(pid)
+    return started != ticks and not (started is None and _is_hidden(pid))
 
 
 def _namespace() -> int:
@@ -135,6 +165,17 @@ def _start_ticks(pid: int) -> Optional[int]:
     """Return when a process started, in clock ticks since boot; None if it is dead."""
     stat = read_stat(pid)
     return None if stat is None or stat.is_dead else stat.started
+
+
+def _is_hidden(pid: int) -> bool:
+    """Tell whether a process of another user exists: /proc may hide it (``hidepid``)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return False
 
 
 def _described(pids: List[int]) -> str:

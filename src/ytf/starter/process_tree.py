@@ -72,12 +72,12 @@ class ProcessStat:
 
 
 def read_stat(pid: int) -> Optional[ProcessStat]:
-    """Return what is known of a process; None if it has ended."""
+    """Return what is known of a process; None if it has ended, or is another user's and hidden."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             return ProcessStat(file.read())
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None  # the last where /proc is mounted with hidepid
 
 
 def scan_descendants(of: int) -> List[int]:

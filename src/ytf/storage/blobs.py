@@ -10,6 +10,7 @@ failure. Nothing is ever appended to or changed. ``HdfsBlobs`` is in
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import posixpath
 import uuid
@@ -118,12 +119,20 @@ class LocalBlobs:
         return self._root.joinpath(*_parts(name))
 
 
-class BlobReader:
-    """Implements ``ReadableBlobs`` for a directory of any file system."""
+class TooLongError(OSError):
+    """The blobs are longer than their reader wants to read."""
 
-    def __init__(self, files: Files, root: str) -> None:
+
+class BlobReader:
+    """Implements ``ReadableBlobs`` for a directory of any file system.
+
+    ``most_bytes``: how much may be read in all; more raises :class:`TooLongError`.
+    """
+
+    def __init__(self, files: Files, root: str, *, most_bytes: int | None = None) -> None:
         self._files = files
         self._root = root
+        self._left = most_bytes
 
     def list(self, directory: str = "") -> list[str]:
         """See :meth:`ReadableBlobs.list`."""
@@ -136,7 +145,13 @@ class BlobReader:
 
     def read(self, name: str) -> bytes:
         """See :meth:`ReadableBlobs.read`."""
-        return b"".join(self._files.read(self._path(name)))
+        left = self._left
+        data = b"".join(self._files.read(self._path(name), 0, None if left is None else left + 1))
+        if left is not None:
+            if len(data) > left:
+                raise TooLongError(errno.EFBIG, "too long", self._path(name))
+            self._left = left - len(data)
+        return data
 
     def _path(self, name: str) -> str:
         return posixpath.join(self._root, *_parts(name))

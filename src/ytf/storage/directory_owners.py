@@ -4,7 +4,8 @@ Whoever can write to a directory can rename what is in it and put something else
 place, which then runs as the submitter. So every directory on the way counts, not only the
 last one. A sticky directory (mode 1777) is safe: there, only owners can rename. The owner of
 ``/`` is the superuser of HDFS and its group is that of the superusers; they are trusted, as
-they can do everything anyway.
+they can do everything anyway. Others whom an access control list lets write show in the
+mode as the group does; so where the group may write, the list is asked for.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ def _check(
     elif _others_can_rename(status, top):
         problem = f"can be written by others: its mode is {status.mode:o}"
         hint = f"let its owner, {status.owner}, close it: hdfs dfs -chmod go-w {status.path}"
+    elif strangers := _strangers_in_acl(files, status, top, trusted):
+        problem = f"can be written by {', '.join(strangers)}: it has an access control list"
+        hint = f"let its owner, {status.owner}, remove that: hdfs dfs -setfacl -b {status.path}"
     else:
         return
     relation = "" if status.path == path else f", and {path} is in it"
@@ -53,3 +57,12 @@ def _others_can_rename(status: FileStatus, top: FileStatus) -> bool:
         return False
     by_group = status.mode & _GROUP_WRITES and status.group != top.group
     return bool(status.mode & _EVERYONE_WRITES or by_group)
+
+
+def _strangers_in_acl(
+    files: Files, status: FileStatus, top: FileStatus, trusted: Collection[str]
+) -> list[str]:
+    if status.mode & _STICKY or not status.mode & _GROUP_WRITES:
+        return []
+    harmless = {f"group:{top.group}", f"user:{top.owner}", *(f"user:{name}" for name in trusted)}
+    return [each for each in files.acl_writers(status.path) if each not in harmless]

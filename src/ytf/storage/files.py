@@ -94,6 +94,14 @@ class Files(Protocol):
         """
         ...
 
+    def acl_writers(self, path: str) -> tuple[str, ...]:
+        """Return whom an access control list lets write: ``user:ann``, ``group:staff``.
+
+        Of a path with such a list, the mode has the most that anyone in the list may do in
+        the place of what the group may do.
+        """
+        ...
+
     def chmod(self, path: str, mode: int) -> None:
         """Set the permission bits of a file or directory."""
         ...

@@ -35,6 +35,7 @@ from ytf.storage.hdfs_errors import (
     HdfsNotADirectoryError,
     HdfsNotEmptyError,
     HdfsNotFoundError,
+    HdfsRefusedError,
 )
 
 _SCRATCH = ".tmp"
@@ -144,6 +145,26 @@ class HdfsFiles:
         except HdfsNotFoundError:
             self.mkdir(posixpath.dirname(path), mode)
             _mkdir_one(self.client, path, mode)
+
+    def acl_writers(self, path: str) -> tuple[str, ...]:
+        """See :meth:`Files.acl_writers`. None where the NameNode has no such lists."""
+        path = _clean(path)
+        try:
+            found = self.client.call(
+                f"look at the access control list of {path}",
+                lambda native: native.get_acl_status(path),
+                changes=False,
+                repeatable=True,
+            )
+        except HdfsRefusedError as exc:
+            if "Support for ACLs has been disabled" in str(exc):
+                return ()
+            raise
+        return tuple(
+            f"{entry.type}:{entry.name}"
+            for entry in found.entries
+            if entry.scope == "access" and entry.name and "w" in entry.permissions
+        )
 
     def chmod(self, path: str, mode: int) -> None:
         """See :meth:`Files.chmod`."""

@@ -6,6 +6,8 @@ import pytest
 
 from ytf.backends.yarn.failure_explanations import explain_application_failure
 
+LONG = "9" * 5000
+
 
 def failed(code: int, said: str = "", times: int = 2, limits: str = "") -> str:
     """What a ResourceManager says of an application without a master left."""
@@ -73,3 +75,17 @@ def test_a_node_that_killed_for_memory_may_tell_its_signal(code: int) -> None:
 
 def test_an_exit_code_without_words_is_left_to_yarn() -> None:
     assert explain_application_failure(failed(6)) == failed(6)
+
+
+@pytest.mark.parametrize(
+    "diagnostics",
+    [
+        f"failed {LONG} times due to AM Container exited with  exitCode: {LONG}",
+        f"failed 2 times due to AM Container exited with  exitCode: {LONG}",
+        failed(-104, f"{LONG}.{LONG} GB of {LONG} GB physical memory used"),
+        failed(-103, f"1 GB of 1 GB physical memory used; {LONG} EB of 1 GB virtual memory used"),
+    ],
+)
+def test_no_number_raises(diagnostics: str) -> None:
+    """A master ends with whatever diagnostics it likes, also one that is not ours."""
+    assert explain_application_failure(diagnostics)

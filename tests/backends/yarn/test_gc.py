@@ -90,6 +90,15 @@ def test_one_that_died_goes_at_once(world: World) -> None:
     assert not os.path.exists(home.staging)
 
 
+def test_one_of_a_user_whom_this_machine_hides_is_not_taken_for_dead(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = world.staged(msgspec.structs.replace(Submitter.current(world.conf), start_ticks=1))
+    monkeypatch.setattr("ytf.processes.is_hidden", lambda pid: True)
+    assert world.gc() == []
+    assert os.path.exists(home.staging)
+
+
 def test_one_that_submitted_with_its_last_breath_runs(world: World) -> None:
     current = Submitter.current(world.conf)
     home = world.staged(msgspec.structs.replace(current, start_ticks=1))

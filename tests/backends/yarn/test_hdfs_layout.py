@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.backends.yarn.fake_cluster import APP
 from tests.backends.yarn.staged_jobs import RESOURCES
 from tests.storage.local_files import LocalFiles
+from ytf.backends.yarn import hdfs_layout
 from ytf.backends.yarn.hdfs_layout import JobHome, StagedJob, UnreadableJobError, YarnHome
 from ytf.errors import SettingsError
 from ytf.specs.ids import JobId
@@ -61,6 +63,42 @@ def test_what_another_version_staged_is_said_to_be_that(home: JobHome, data: byt
     put(home, f"{home.history}/record.json", data)
     for read in (home.staged, home.spec, home.record, home.submitter):
         with pytest.raises(UnreadableJobError, match="another version of ytf"):
+            read()
+
+
+class CountedFiles(LocalFiles):
+    """Files whose reads are counted: those of another user may be of any length."""
+
+    def __init__(self) -> None:
+        self.bytes_read = 0
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        for piece in super().read(path, offset, length):
+            self.bytes_read += len(piece)
+            yield piece
+
+
+def test_no_file_of_any_length_is_read_whole(
+    home: JobHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hdfs_layout, "MOST_BYTES", 100_000)
+    for path in (f"{home.staging}/job.json", f"{home.history}/record.json"):
+        put(home, path, b"[" * 3_000_000)
+    files = CountedFiles()
+    others = JobHome(files, home.staging, home.history)
+    for read in (others.staged, others.secret, others.record):
+        files.bytes_read = 0
+        with pytest.raises(UnreadableJobError, match="ytf has not written it"):
+            read()
+        assert files.bytes_read == 100_001
+
+
+def test_nested_brackets_are_no_record(home: JobHome) -> None:
+    nested = b'{"status": {}, "spec": {"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
+    put(home, f"{home.history}/record.json", nested)
+    put(home, f"{home.staging}/job.json", nested)
+    for read in (home.record, home.staged):
+        with pytest.raises(UnreadableJobError):
             read()
 
 

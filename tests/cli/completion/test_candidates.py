@@ -45,6 +45,26 @@ def test_the_groups_of_a_job_and_their_tasks(
     assert candidates(capfd, "tasks", JOB) == ["worker", "worker:0", "worker:0#1", "worker:0#2"]
 
 
+@pytest.mark.parametrize("kind", ["tasks", "running-tasks"])
+def test_tasks_of_others_are_offered_only_as_plain_words(
+    install: Install, capfd: pytest.CaptureFixture[str], kind: str
+) -> None:
+    groups = ["$(touch proof)", "`touch proof`", "a;b", "-rf", "two words", "a\nb", "\x1b[2J", ""]
+    tasks = [task(group, 0, TaskState.RUNNING) for group in groups]
+    install(status(JobState.RUNNING, *tasks, task("worker", 0, TaskState.RUNNING)))
+    assert set(candidates(capfd, kind, JOB)) <= {"worker", "worker:0"}
+
+
+def test_no_number_of_attempts_fills_the_terminal(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install(status(JobState.RUNNING, task("worker", 0, TaskState.RUNNING, attempt=50_000)))
+    offered = candidates(capfd, "tasks", JOB)
+    assert offered[:2] == ["worker", "worker:0"]
+    assert offered[2] == "worker:0#49901"
+    assert offered[-1] == "worker:0#50000"
+
+
 def test_what_cannot_be_found_is_not_mentioned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

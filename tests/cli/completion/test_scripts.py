@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -95,13 +96,30 @@ def test_bash_completes_all_commands_and_files(bash: dict[str, str], tmp_path: P
 
 
 def test_bash_replaces_what_follows_a_colon(bash: dict[str, str], tmp_path: Path) -> None:
-    fake = tmp_path / "bin" / "ytf"
-    fake.parent.mkdir()
-    fake.write_text('#!/bin/sh\necho "$*" >&2\nprintf "worker\\nworker:0\\nworker:1\\n"\n')
-    fake.chmod(0o755)
-    bash["PATH"] = f"{fake.parent}:{bash['PATH']}"
+    offer(bash, tmp_path, "worker", "worker:0", "worker:1")
     assert completed(bash, "ytf logs local_1_a w") == ["worker", "worker:0", "worker:1"]
     assert completed(bash, "ytf logs local_1_a worker:") == ["0", "1"]
+
+
+@pytest.mark.parametrize("word", ["$(touch {0})", "`touch {0}`", "a;touch {0}", "${{IFS}}"])
+def test_bash_neither_runs_nor_offers_what_is_no_plain_word(
+    bash: dict[str, str], tmp_path: Path, word: str
+) -> None:
+    proof = tmp_path / "proof"
+    offer(bash, tmp_path, word.format(proof), "worker:0", "*", "~", "two words")
+    offered = completed(bash, "ytf logs application_1_1 ")
+    assert not proof.exists()
+    assert offered == ["worker:0"]
+
+
+def offer(environ: dict[str, str], tmp_path: Path, *candidates: str) -> None:
+    """Let a ytf that offers these candidates be the first in PATH."""
+    fake = tmp_path / "bin" / "ytf"
+    fake.parent.mkdir()
+    text = shlex.quote("".join(f"{each}\n" for each in candidates))
+    fake.write_text(f'#!/bin/sh\necho "$*" >&2\nprintf %s {text}\n')
+    fake.chmod(0o755)
+    environ["PATH"] = f"{fake.parent}:{environ['PATH']}"
 
 
 @pytest.mark.parametrize("shell", main.SHELLS)

@@ -12,7 +12,6 @@ from pathlib import Path
 from ytf.backends.local.records import RECORD_FILE
 from ytf.errors import SettingsError
 from ytf.home import home, make_private_directory
-from ytf.ownership import check_directory
 from ytf.specs.ids import JobId
 from ytf.storage import DISK_FULL_ERRNOS
 
@@ -73,8 +72,6 @@ class JobDirectories:
         with map_write_errors(self.root):
             # Private, because commands and records may hold secrets of the user.
             make_private_directory(self.root)
-            # Another user may have made it first, in a directory such as /tmp.
-            check_directory(self.root)
             for directory in (self.jobs, self.history):
                 directory.mkdir(mode=0o700, exist_ok=True)
 

@@ -168,6 +168,7 @@ class LocalJobHandle:
                 job=self.job,
                 spec=spec,
                 user=getpass.getuser(),
+                owner=getpass.getuser(),
                 secret=(self._staging / "secret").read_bytes(),
                 find_master=self._find_master,
                 folder=self._staging,

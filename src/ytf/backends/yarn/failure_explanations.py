@@ -19,7 +19,7 @@ from ytf.machine.diagnostics import enough_memory, signal_name
 # -- an application that ended without its master ------------------------------------
 
 _FRAME = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)")
-_MASTER_EXIT = re.compile(r"failed (\d+) times? .*exited with\s+exitCode: (-?\d+)")
+_MASTER_EXIT = re.compile(r"failed (\d{1,9}) times? .*exited with\s+exitCode: (-?\d{1,9})\b")
 # The ResourceManager says so where the job itself asked for less than the cluster allows
 # (RMAppImpl.getAppAttemptFailedDiagnostics).
 _CLUSTER_ALLOWS = re.compile(r"\(global limit =(\d+); local limit is =\d+\)")
@@ -108,7 +108,7 @@ def _explain_signal(number: int, often: str, stderr: str, more_attempts: str) ->
 
 _OVER_LIMIT = re.compile(r"beyond the '(PHYSICAL|VIRTUAL)' memory limit")
 # Nodes write amounts with the decimal mark of their own language.
-_AMOUNT = r"(?P<{0}>[0-9]+(?:[.,][0-9]+)?)\s*(?P<{0}_unit>[KMGTPE]?)i?B"
+_AMOUNT = r"(?P<{0}>\b[0-9]{{1,15}}(?:[.,][0-9]{{1,15}})?)\s*(?P<{0}_unit>[KMGTPE]?)i?B"
 _USAGE = {
     kind: re.compile(
         rf"{_AMOUNT.format('used')}\s+of\s+{_AMOUNT.format('limit')}\s+{kind} memory used"

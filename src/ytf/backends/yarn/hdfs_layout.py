@@ -45,6 +45,9 @@ _HOME_PREFIX = "dfs.user.home.dir.prefix"
 # Others may read the layers if the home directory lets them pass; the jobs below it are closed.
 _OPEN, _CLOSED = 0o755, 0o700
 
+MOST_BYTES = 256 * 1024 * 1024
+"""How much is read of a job's file, or of its journal: it may be of another user, who can have
+put anything there. A record of 100,000 tasks is smaller."""
 RETRY_TOTAL_S = 300.0
 """How long HDFS may be unavailable before a master goes on without it."""
 RECORD_RETRY_TOTAL_S = 1800.0
@@ -151,7 +154,8 @@ class JobHome:
     """The directories of one job.
 
     Failures of HDFS are both ``OSError`` and of our own error tree. A file that
-    this version cannot decode raises :class:`UnreadableJobError`.
+    this version cannot decode raises :class:`UnreadableJobError`, and so does one that
+    is longer than any of ours.
     """
 
     files: Files
@@ -249,14 +253,25 @@ class JobHome:
         )
 
     def _read(self, path: str, decode: Callable[[bytes], T]) -> T:
-        data = b"".join(self.files.read(path))
+        data = b"".join(self.files.read(path, 0, MOST_BYTES + 1))
+        if len(data) > MOST_BYTES:
+            raise too_long_error(self.files.uri(path))
         try:
             return decode(data)
-        except ValueError as exc:  # of msgspec, of the specs' codec, or of bytes that are no UTF-8
+        # Of msgspec, of the specs' codec, of bytes that are no UTF-8, or of nested brackets.
+        except (ValueError, RecursionError) as exc:
             raise UnreadableJobError(
                 f"{self.files.uri(path)} was written by another version of ytf: {exc}",
                 hint="use the version that the job was submitted with",
             ) from exc
+
+
+def too_long_error(uri: str) -> UnreadableJobError:
+    """Return the error for a file, or a journal, that no master and no client of ours wrote."""
+    return UnreadableJobError(
+        f"{uri} is longer than {MOST_BYTES >> 20} MiB: ytf has not written it",
+        hint="ask the owner of the job what it is",
+    )
 
 
 def _decode_job(data: bytes) -> StagedJob:
@@ -299,8 +314,11 @@ class Submitter(msgspec.Struct, frozen=True, kw_only=True):
         return self.cluster == _cluster(conf)
 
     def is_alive(self) -> bool | None:
-        """Whether the process still runs; None for a process of another machine."""
-        if self.machine != _machine():
+        """Whether the process still runs; None if that cannot be told.
+
+        It may be of another machine, or of another user's whom this machine hides.
+        """
+        if self.machine != _machine() or processes.is_hidden(self.pid):
             return None
         return processes.alive(self.pid, self.start_ticks)
 

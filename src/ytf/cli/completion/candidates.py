@@ -20,22 +20,28 @@ from ytf.client.job_lookup import LAST, find_job
 from ytf.home import home_directory
 from ytf.specs.job import CLIENT
 from ytf.specs.status import TaskState
-from ytf.terminal_text import printable_line
 
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_WORD = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9_.:#-]*")
+"""What a shell takes for one plain word. Names of tasks and jobs may be of other users,
+and bash puts a candidate into the command line as it is."""
+_MOST_ATTEMPTS = 100
 _TIME_LIMIT_S = 3.0
 """A cluster that does not answer must not block the shell for longer."""
 
 
 def print_candidates(kind: str, words: Sequence[str]) -> int:
-    """Print the candidates of a kind, one per line; ``words``: what they depend on."""
+    """Print the candidates of a kind that are plain words, one per line.
+
+    ``words``: what they depend on.
+    """
     watchdog = threading.Timer(_TIME_LIMIT_S, os._exit, (0,))
     watchdog.daemon = True
     watchdog.start()
     try:
         for candidate in _KINDS[kind](words):
             # Each at once: what is found before an error or the time limit is of use.
-            print(printable_line(candidate), flush=True)
+            if _WORD.fullmatch(candidate):
+                print(candidate, flush=True)
     except Exception:
         return 0
     finally:
@@ -76,18 +82,17 @@ def _own_jobs(*, running: bool) -> Iterator[str]:
     jobs = [job for job in jobs if not (running and job.state.is_final)]
     if choice.name != "local":
         yield from (job.id for job in jobs)
-    # A shell would take a name with spaces for several words.
-    yield from dict.fromkeys(job.name for job in jobs if _WORD.fullmatch(job.name))
+    yield from dict.fromkeys(job.name for job in jobs)
 
 
 def _tasks(words: Sequence[str]) -> Iterator[str]:
-    """The groups of a job, their tasks, and the attempts of those that were restarted."""
+    """The groups of a job, their tasks, and the last attempts of those that were restarted."""
     tasks = [task for task in find_job(words[0]).status().tasks if task.group != CLIENT]
     yield from dict.fromkeys(task.group for task in tasks)
     yield from (f"{task.group}:{task.index}" for task in tasks)
     for task in tasks:
         if task.attempt > 1:
-            numbers = range(1, task.attempt + 1)
+            numbers = range(max(1, task.attempt + 1 - _MOST_ATTEMPTS), task.attempt + 1)
             yield from (f"{task.group}:{task.index}#{number}" for number in numbers)
 
 

@@ -38,7 +38,7 @@ _ytf_positional() {
 
 _ytf_complete() {
     local line="${COMP_LINE:0:COMP_POINT}" path word kind current="" previous="" index
-    local -a words=() given=()
+    local -a words=() given=() found=()
     read -ra words <<< "$line"
     [[ $line == *[[:space:]] ]] || { current="${words[-1]}"; unset 'words[-1]'; }
     path="${words[0]##*/}"
@@ -74,8 +74,15 @@ _ytf_complete() {
             ;;
         words\\ *) mapfile -t COMPREPLY < <(compgen -W "${kind#words }" -- "$current") ;;
         *)
-            word="$(command ytf completion --candidates "$kind" "${given[@]:0:1}" 2> /dev/null)"
-            mapfile -t COMPREPLY < <(compgen -W "$word" -- "$current")
+            mapfile -t found < <(
+                command ytf completion --candidates "$kind" "${given[@]:0:1}" 2> /dev/null
+            )
+            # Not by "compgen -W", which expands its words: names may be of other users.
+            for word in "${found[@]}"; do
+                if [[ $word == "$current"* && $word != *[^A-Za-z0-9_.:#@-]* ]]; then
+                    COMPREPLY+=("$word")
+                fi
+            done
             ;;
     esac
     # Where a colon or an at sign ends a word, bash replaces only what follows the last one.

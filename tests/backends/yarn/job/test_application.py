@@ -191,3 +191,13 @@ def test_where_a_master_is_and_when_there_is_none() -> None:
     assert not is_between_masters(report(ApplicationState.ACCEPTED))
     assert not is_between_masters(running)
     assert not is_between_masters(report(ApplicationState.FAILED, attempt=2))
+
+
+def test_no_number_in_the_diagnostics_raises() -> None:
+    """They may quote the output of another user's program."""
+    long = "9" * 5000
+    said = (
+        f"Queue's AM resource limit exceeded. Queue Resource Limit for AM = <memory:{long}, vCores:"
+    )
+    assert "may have no more" in why(f"{NOT_ACTIVATED}{said}1>")
+    assert "may have no more" in why(f"{NOT_ACTIVATED}{said.replace(long, '1')}{long}>")

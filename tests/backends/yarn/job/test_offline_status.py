@@ -12,8 +12,8 @@ import pytest
 from tests.backends.yarn.fake_cluster import JOB, FakeRmClient, FlakyClientProtocol, report
 from tests.backends.yarn.staged_jobs import running, stage, worker_exited, write_journal
 from tests.storage.local_files import LocalFiles
-from ytf.backends.yarn.hdfs_layout import YarnHome
-from ytf.backends.yarn.job import job_handle
+from ytf.backends.yarn.hdfs_layout import UnreadableJobError, YarnHome
+from ytf.backends.yarn.job import job_handle, journal_reader
 from ytf.backends.yarn.job.job_handle import YarnJobHandle
 from ytf.errors import NotFoundError, RefusedError
 from ytf.hadoop.conf import Configuration
@@ -192,6 +192,23 @@ def test_somebody_who_may_look_reads_and_leaves_the_recording_to_its_owner(world
     assert [task.state for task in status.tasks] == [TaskState.LOST, TaskState.LOST]
     assert world.home.record() is None
     assert os.path.exists(world.home.staging)
+
+
+def test_no_journal_of_any_length_is_read_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_journal(world.home, *running())
+    before = world.contents()
+    monkeypatch.setattr(journal_reader, "MOST_BYTES", 1000)
+    with pytest.raises(UnreadableJobError, match="journal is longer than"):
+        world.job("root").status()
+    assert world.contents() == before
+
+
+def test_who_joins_a_job_of_another_user_is_told_whose_it_is(world: World) -> None:
+    ours, others = world.job("alice").credentials(), world.job("root").credentials()
+    assert (ours.user, ours.owner) == ("alice", "alice")
+    assert (others.user, others.owner) == ("root", "alice")
 
 
 class Closed(LocalFiles):

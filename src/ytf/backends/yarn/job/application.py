@@ -46,7 +46,7 @@ _FINAL = {
     YarnFinalStatus.KILLED: JobState.KILLED,
 }
 
-_AMOUNT = re.compile(r"([A-Z][^=;]*?) = <memory:(\d+), vCores:(\d+)")
+_AMOUNT = re.compile(r"([A-Z][^=;]*?) = <memory:(\d{1,18}), vCores:(\d{1,18})")
 _DATE = re.compile(r"^\[[^\]]*\]\s*")
 _QUEUE_LIMIT = "Queue's AM resource limit exceeded"
 _USER_LIMIT = "User's AM resource limit exceeded"

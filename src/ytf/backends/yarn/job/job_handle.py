@@ -196,6 +196,7 @@ class YarnJobHandle:
             job=self.job,
             spec=staged.spec,
             user=self._application.rm.user,
+            owner=self.owner,
             secret=staged.secret.encode(),
             find_master=self._master.find,
             folder=None,

@@ -9,7 +9,13 @@ import sys
 
 import msgspec
 
-from ytf.backends.yarn.hdfs_layout import JobHome, StagedJob, UnreadableJobError
+from ytf.backends.yarn.hdfs_layout import (
+    MOST_BYTES,
+    JobHome,
+    StagedJob,
+    UnreadableJobError,
+    too_long_error,
+)
 from ytf.backends.yarn.node_log_pages import FindLogPage
 from ytf.errors import InternalError
 from ytf.journal.reader import Replay, read_journal
@@ -18,7 +24,7 @@ from ytf.machine.projection import Projection
 from ytf.machine.status_view import StatusView
 from ytf.specs.ids import ContainerId, TaskId
 from ytf.specs.status import JobEvent, JobRecord
-from ytf.storage.blobs import BlobReader
+from ytf.storage.blobs import BlobReader, TooLongError
 
 _MAX_READS = 5
 """How often a journal is read anew whose writer removes segments meanwhile."""
@@ -66,16 +72,18 @@ class JournalledJob:
 def read_journalled_job(home: JobHome, find_log_page: FindLogPage) -> JournalledJob | None:
     """The job as its journal has it; None if no master has ever written anything.
 
-    Raises ``UnreadableJobError`` if another version of ytf wrote it.
+    Raises ``UnreadableJobError`` if another version of ytf wrote it, or somebody else.
     """
     try:
         staged = home.staged()
-        replay = _read(BlobReader(home.files, home.journal))
+        replay = _read(home)
         if replay.snapshot is None and not replay.entries:
             return None
         return JournalledJob(staged, replay, find_log_page)
     except FileNotFoundError:
         return None
+    except TooLongError as exc:
+        raise too_long_error(home.files.uri(home.journal)) from exc
     except (InternalError, msgspec.MsgspecError) as exc:
         raise UnreadableJobError(
             f"{home.files.uri(home.journal)} was written by another version of ytf: {exc}",
@@ -83,19 +91,25 @@ def read_journalled_job(home: JobHome, find_log_page: FindLogPage) -> Journalled
         ) from exc
 
 
-def _read(journal: BlobReader) -> Replay:
+def _read(home: JobHome) -> Replay:
     """Reads the journal until no segment was removed meanwhile.
 
     A master removes the segments that its newest snapshot replaces, possibly
     while we read: then the next read finds the snapshot. If the second read is
     torn at the same place, the journal is damaged, and is used as far as it goes.
     """
-    replay, _ = read_journal(journal, below=sys.maxsize)
+    replay = _read_once(home)
     for _ in range(_MAX_READS):
         if not replay.torn:
             break
         before = replay
-        replay, _ = read_journal(journal, below=sys.maxsize)
+        replay = _read_once(home)
         if replay.torn == before.torn:
             break
+    return replay
+
+
+def _read_once(home: JobHome) -> Replay:
+    journal = BlobReader(home.files, home.journal, most_bytes=MOST_BYTES)
+    replay, _ = read_journal(journal, below=sys.maxsize)
     return replay

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from ytf.errors import SettingsError
 from ytf.home import home, make_private_directory
 from ytf.specs.ids import JobId
 
@@ -47,8 +48,8 @@ class SecretCache:
         return None
 
     def keep(self, job: JobId, secret: bytes) -> None:
-        """Keep the secret of a job, and remove those that are old."""
-        with contextlib.suppress(OSError):
+        """Keep the secret of a job, and remove those that are old; not where others can write."""
+        with contextlib.suppress(OSError, SettingsError):
             make_private_directory(self.root)
             self._remove_old()
             written = self.root / f".{job}.{os.getpid()}"

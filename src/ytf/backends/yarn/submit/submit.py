@@ -264,6 +264,10 @@ class CancellableFiles:
         """See :meth:`Files.mkdir`."""
         self._unless_cancelled().mkdir(path, mode)
 
+    def acl_writers(self, path: str) -> tuple[str, ...]:
+        """See :meth:`Files.acl_writers`."""
+        return self._unless_cancelled().acl_writers(path)
+
     def chmod(self, path: str, mode: int) -> None:
         """See :meth:`Files.chmod`."""
         self._unless_cancelled().chmod(path, mode)
