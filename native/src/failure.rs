@@ -1,0 +1,131 @@
+//! Errors of HDFS as TensorFlow's status codes, with a sentence that says what to do.
+
+use hdfs_native::HdfsError;
+
+/// TensorFlow's status codes, as in its header `tf_status.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Code {
+    Ok = 0,
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    AlreadyExists = 6,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    FailedPrecondition = 9,
+    OutOfRange = 11,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+    DataLoss = 15,
+    Unauthenticated = 16,
+}
+
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// What an error of the HDFS client means for `path`.
+    pub fn of(path: &str, error: &HdfsError) -> Self {
+        let (code, reason) = explain(error);
+        Self::new(code, format!("{path}: {reason}"))
+    }
+
+    /// Whether the same call may succeed in a moment: a DataNode or a connection was lost.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.code, Code::Unavailable | Code::DeadlineExceeded)
+    }
+}
+
+fn explain(error: &HdfsError) -> (Code, String) {
+    match error {
+        HdfsError::FileNotFound(_) => (Code::NotFound, "no such file or directory".into()),
+        HdfsError::AlreadyExists(_) => (Code::AlreadyExists, "it exists already".into()),
+        HdfsError::IsADirectoryError(_) => (Code::FailedPrecondition, "it is a directory".into()),
+        HdfsError::InvalidPath(text) | HdfsError::InvalidArgument(text) => {
+            (Code::InvalidArgument, text.clone())
+        }
+        HdfsError::UrlParseError(error) => (Code::InvalidArgument, error.to_string()),
+        HdfsError::RPCError(class, text) | HdfsError::FatalRPCError(class, text) => {
+            explain_exception(class, text)
+        }
+        HdfsError::UnsupportedFeature(text) | HdfsError::UnsupportedErasureCodingPolicy(text) => {
+            (Code::Unimplemented, text.clone())
+        }
+        HdfsError::ChecksumError => (
+            Code::DataLoss,
+            "its data do not match their checksums".into(),
+        ),
+        HdfsError::SASLError(text) => (Code::Unauthenticated, text.clone()),
+        HdfsError::GSSAPIError(_, _, text) => (Code::Unauthenticated, text.clone()),
+        HdfsError::NoSASLMechanism => (
+            Code::Unauthenticated,
+            "the NameNode wants an authentication that this process has no credentials for".into(),
+        ),
+        HdfsError::IOError(error) => (Code::Unavailable, format!("HDFS does not answer ({error})")),
+        HdfsError::DataTransferError(text) => (
+            Code::Unavailable,
+            format!("no DataNode has served it ({text})"),
+        ),
+        HdfsError::BlocksNotFound(_) => (
+            Code::Unavailable,
+            "some of its blocks are on no live DataNode".into(),
+        ),
+        HdfsError::OperationFailed(text) => (Code::Unavailable, text.clone()),
+        other => (Code::Internal, other.to_string()),
+    }
+}
+
+/// An exception of the NameNode: its class, and its first line without the stack.
+fn explain_exception(class: &str, text: &str) -> (Code, String) {
+    let line = text.lines().next().unwrap_or_default().trim();
+    let name = class.rsplit(['.', '$']).next().unwrap_or(class);
+    let code = match name {
+        "FileNotFoundException" => Code::NotFound,
+        "FileAlreadyExistsException" => Code::AlreadyExists,
+        // What the NameNode says of a path below a file.
+        "AccessControlException" if line.contains("(is not a directory)") => {
+            Code::FailedPrecondition
+        }
+        "AccessControlException" | "AuthorizationException" => Code::PermissionDenied,
+        "InvalidToken" | "SaslException" | "GSSException" => Code::Unauthenticated,
+        "ParentNotDirectoryException"
+        | "PathIsNotDirectoryException"
+        | "PathIsNotEmptyDirectoryException" => Code::FailedPrecondition,
+        "InvalidPathException" | "IllegalArgumentException" | "HadoopIllegalArgumentException" => {
+            Code::InvalidArgument
+        }
+        "QuotaExceededException"
+        | "DSQuotaExceededException"
+        | "NSQuotaExceededException"
+        | "QuotaByStorageTypeExceededException" => Code::ResourceExhausted,
+        "AlreadyBeingCreatedException"
+        | "LeaseExpiredException"
+        | "RecoveryInProgressException" => Code::FailedPrecondition,
+        "SafeModeException" | "StandbyException" | "RetriableException" => Code::Unavailable,
+        "IOException" if line.contains("could only be written to") => Code::ResourceExhausted,
+        "IOException" if line.contains("replicated to 0 nodes") => Code::ResourceExhausted,
+        "PathComponentTooLongException" | "MaxDirectoryItemsExceededException" => {
+            Code::FailedPrecondition
+        }
+        "UnsupportedOperationException" => Code::Unimplemented,
+        _ => Code::Internal,
+    };
+    let line = if line.is_empty() { name } else { line };
+    let reason = match name {
+        "SafeModeException" => format!("the NameNode is in safe mode ({line})"),
+        _ => line.to_string(),
+    };
+    (code, reason)
+}
