@@ -1,8 +1,9 @@
-"""No two public classes of ytf share a name: a name tells which one is meant."""
+"""Names of modules and classes: each is on the map, and tells which one is meant."""
 
 from __future__ import annotations
 
 import ast
+import runpy
 from collections import defaultdict
 from pathlib import Path
 
@@ -23,3 +24,9 @@ def test_no_two_public_classes_share_a_name() -> None:
     assert len(files) > 100
     shared = {name: sorted(paths) for name, paths in files.items() if len(paths) > 1}
     assert shared.keys() == SHARED.keys(), shared
+
+
+def test_every_module_is_on_the_map() -> None:
+    modules = runpy.run_path(str(SOURCE.parents[1] / "scripts" / "modules"))
+    text = modules["PAGE"].read_text("utf-8")
+    assert text == modules["page"](text), "run scripts/modules"
