@@ -1,4 +1,4 @@
-"""MPI: the hosts for ``mpirun``, and its known failures.
+"""MPI: the variables with which ``mpirun`` finds the hostfile, and its known failures.
 
 ``mpirun`` is run by one task, and starts the other processes itself: on its own
 node, or over ssh. Every task has the hostfile (``YTF_HOSTFILE``); with this

@@ -1,4 +1,4 @@
-"""Numbers the processes of a job: the ranks that PyTorch, JAX, Horovod and MPI speak of.
+"""Numbers the processes of a job: which rank each has; and the hostfile, with the hosts of all.
 
 Ranks are dense and begin at 0. They follow the groups in the order of
 ``TaskContext.ranked``, within a group the index, within a task the local rank.

@@ -1,4 +1,4 @@
-"""Applies events to the job machine, and keeps the list of events that users read.
+"""Applies events to the job machine; keeps what users read of them; makes and restores snapshots.
 
 The master keeps one up to date while it runs the job. The next master, and the
 client of a job without a master, restore the same one from the journal.

@@ -1,4 +1,4 @@
-"""The layer store in HDFS, from which nodes fetch packed layers.
+"""The layer store in HDFS: each packed layer is uploaded to it once, and nodes fetch it from there.
 
 ::
 
