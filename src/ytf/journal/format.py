@@ -1,4 +1,4 @@
-"""The file format of the journal: names, segments and snapshots (docs/adr/0004).
+"""The files of the journal: names, segments, and the seal around the bytes of a snapshot (ADR 4).
 
 A blob is a header line, a body and a trailer line::
 
