@@ -21,6 +21,7 @@ from tests.packaging.stored_layers import (
 )
 from tests.storage.local_files import LocalFiles
 from ytf.errors import RefusedError, SettingsError
+from ytf.packaging.archives import Archive
 from ytf.packaging.layer_gc import DAY_MS, remove_unused_layers
 from ytf.packaging.layer_store import (
     REMOVAL_MARK,
@@ -49,6 +50,20 @@ def test_a_layer_is_uploaded_once(store: LayerStore, made: MadeLayers) -> None:
     again = LayerStore(store.files, store.root, ME).ensure(layers, made.archive)
     assert again == stored
     assert sorted(made.packed) == list("abcdef")
+
+
+def test_the_largest_layers_are_packed_first(store: LayerStore, made: MadeLayers) -> None:
+    layers = [made.layer("x" * length) for length in range(1, 9)]
+    together = threading.Barrier(4, timeout=30)
+
+    def archive(layer: Layer) -> Archive:
+        packed = made.archive(layer)
+        together.wait()  # four at once, so those that come next have to wait for these
+        return packed
+
+    stored = store.ensure(layers, archive)
+    assert sorted(map(len, made.packed[:4])) == [5, 6, 7, 8]
+    assert [each.layer for each in stored] == layers
 
 
 def test_two_submitters_at_once(tmp_path: Path, made: MadeLayers) -> None:

@@ -21,7 +21,6 @@ import os
 import subprocess
 import tarfile
 import tempfile
-import zlib
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +28,7 @@ from types import TracebackType
 from typing import IO
 
 import msgspec
+from isal import isal_zlib
 
 from ytf.errors import SettingsError
 from ytf.packaging import interpreter_script
@@ -46,7 +46,7 @@ from ytf.packaging.layers import (
 SUFFIX = ".tar.gz"
 
 _BLOCK = 1 << 20
-_LEVEL = 1
+_LEVEL = 2
 _GZIP = 31
 _MTIME = 315_532_800  # 1980, the oldest time that zip files can hold.
 _BATCH = 400
@@ -80,7 +80,8 @@ def pack(
 
 
 def _tar(stream: GzipBlocks) -> tarfile.TarFile:
-    return tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT, bufsize=_BLOCK)
+    # Not "w|": that mode copies what it has buffered for every piece that it writes.
+    return tarfile.TarFile(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT, copybufsize=_BLOCK)
 
 
 def _add(archive: tarfile.TarFile, entry: LayerEntry) -> None:
@@ -116,6 +117,7 @@ class GzipBlocks(io.RawIOBase):
         self._pool = ThreadPoolExecutor(self._workers)
         self._under_way: deque[Future[bytes]] = deque()
         self._buffer = bytearray()
+        self._written = 0
         self.size = 0
         self.sha256 = hashlib.sha256()
 
@@ -125,12 +127,17 @@ class GzipBlocks(io.RawIOBase):
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]  # tarfile writes bytes only
         """Take bytes for compression; blocks while all processors are busy."""
+        self._written += len(data)
         self._buffer += data
         while len(self._buffer) >= _BLOCK:
             block = bytes(self._buffer[:_BLOCK])
             del self._buffer[:_BLOCK]
             self._submit(block)
         return len(data)
+
+    def tell(self) -> int:
+        """Return how many bytes were taken so far."""
+        return self._written
 
     def __exit__(
         self,
@@ -161,8 +168,8 @@ class GzipBlocks(io.RawIOBase):
 
 
 def _gzip_member(block: bytes) -> bytes:
-    # zlib writes a header without time and name, so equal blocks give equal members.
-    compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+    # The header has neither time nor name, so equal blocks give equal members.
+    compressor = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP)
     return compressor.compress(block) + compressor.flush()
 
 

@@ -139,8 +139,12 @@ class LayerStore:
         have been uploaded: the next call finds them.
         """
         report = _serialized(on_progress)
+        # The largest first: it takes longest, and the others go along beside it.
+        by_size = sorted(layers, key=lambda layer: layer.size, reverse=True)
         with ThreadPoolExecutor(_PARALLEL_UPLOADS) as pool:
-            return list(pool.map(lambda layer: self._ensure(layer, archive, report), layers))
+            stored = pool.map(lambda layer: self._ensure(layer, archive, report), by_size)
+            places = {each.layer.digest: each for each in stored}
+        return [places[layer.digest] for layer in layers]
 
     def verify(self, *, dryrun: bool = False) -> list[FileStatus]:
         """Read all of the owner's layers, and mark those whose bytes were changed.
