@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,14 +86,26 @@ def starting(code: list[str], place: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+OWNED = (
+    "import sys; from pathlib import Path; from ytf.minicluster import MiniCluster\n"
+    "MiniCluster(Path(sys.argv[1]), stop_with_owner=True).start()"
+)
+
+
 def test_a_cluster_ends_with_its_owner(place: Path, fake_java: FakeJava) -> None:
-    code = (
-        "import sys; from pathlib import Path; from ytf.minicluster import MiniCluster\n"
-        "MiniCluster(Path(sys.argv[1]), stop_with_owner=True).start()"
-    )
-    with starting([sys.executable, "-c", code, str(place)], place) as process:
+    with starting([sys.executable, "-c", OWNED, str(place)], place) as process:
         process.kill()
         eventually(lambda: not all_of(place) and not place.exists(), 20.0, "nothing left")
+
+
+def test_a_cluster_whose_directory_was_removed_ends_with_its_owner(
+    place: Path, fake_java: FakeJava
+) -> None:
+    with starting([sys.executable, "-c", OWNED, str(place)], place) as process:
+        os.kill(process.pid, signal.SIGSTOP)  # or it would write to the directory
+        shutil.rmtree(place)
+        process.kill()
+        eventually(lambda: not all_of(place), 20.0, "no daemon")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -51,6 +51,12 @@ def _ignore(text: str) -> None:
     """The default of ``on_progress``."""
 
 
+def _unless_gone(_call: object, _path: str, error: tuple[Any, Any, Any]) -> None:
+    """Ignore that a file is gone: what ends with a container removes files of its own."""
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]
+
+
 @final
 class MiniCluster:
     """A real Hadoop below one directory. As a context manager it starts and stops.
@@ -188,7 +194,7 @@ class MiniCluster:
                 self._supervisor.stop_all()
             if not keep:
                 if self.directory.root.is_dir():
-                    shutil.rmtree(self.directory.root)
+                    shutil.rmtree(self.directory.root, onerror=_unless_gone)
                 self._opened = None
         if self._watchdog is not None:
             self._watchdog.close()

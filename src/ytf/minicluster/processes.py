@@ -156,11 +156,12 @@ class OwnerWatchdog:
 
 
 def watch(directory: str) -> None:
-    """Wait for the end of stdin, then stop the cluster if it still exists."""
+    """Wait for the end of stdin, then stop the cluster, also if its directory was removed."""
     from ytf.minicluster.cluster import MiniCluster
 
     sys.stdin.buffer.read()
     MiniCluster(Path(directory)).stop()
+    kill_all_of(Path(directory))
 
 
 def _wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
