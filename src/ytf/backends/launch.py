@@ -6,6 +6,7 @@ docs/protocols.md §3.
 from __future__ import annotations
 
 import os
+import sys
 
 from ytf.backends.api import StarterLaunch
 from ytf.errors import InternalError
@@ -37,6 +38,22 @@ def starter_command(python: str, parent: str | None = None) -> list[str]:
         "from ytf.starter.__main__ import main; sys.exit(main())"
     )
     return [python, "-I", "-S", "-c", code % ascii(os.path.join(parent, "ytf"))]
+
+
+def helper_arguments() -> list[str]:
+    """Return the arguments with which this interpreter runs a module of ytf for a starter.
+
+    The module's name and its own arguments follow. Like a starter, it is isolated;
+    it finds modules where this process does, but not in a working directory.
+    """
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    here = os.getcwd()
+    folders = [ours, *(path for path in sys.path if path not in ("", here, ours))]
+    code = (
+        "import sys; sys.path += %s; module = sys.argv.pop(1); import runpy; "
+        "runpy.run_module(module, run_name='__main__', alter_sys=True)"
+    )
+    return ["-I", "-S", "-c", code % ascii(folders)]
 
 
 def make_starter_launch(

@@ -42,11 +42,11 @@ class StarterConfig:
 
     __slots__ = (
         "attempt", "container", "control_ports", "docker", "environment", "finder", "framework",
-        "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_timeout_s", "hide_gpus",
-        "host", "index", "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
-        "master_attempt", "master_file", "master_silence_s", "parent", "port", "processes",
-        "program", "ranked", "registry", "secret_file", "task_ports", "wait_for_peers",
-        "zookeeper",
+        "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_timeout_s", "helper",
+        "helper_env", "hide_gpus", "host", "index", "inherited", "job", "log_dir", "log_limit_mb",
+        "log_prefix", "master", "master_attempt", "master_file", "master_silence_s", "parent",
+        "port", "processes", "program", "ranked", "registry", "secret_file", "task_ports",
+        "wait_for_peers", "zookeeper",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,8 @@ class StarterConfig:
         self.master_attempt = given.maybe_count("master_attempt") or 0
         self.master_file = given.maybe_text("master_file")
         self.finder = given.texts("finder")
+        self.helper = given.texts("helper")
+        self.helper_env = given.variables("helper_env")
         self.secret_file = given.text("secret_file")
         self.host = given.maybe_text("host")
         self.log_dir = given.maybe_text("log_dir")
@@ -186,6 +188,12 @@ class _Given:
             return []
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self._wrong(key, "a list of strings or null")
+        return value
+
+    def variables(self, key: str) -> Dict[str, str]:
+        value = self._values.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(x, str) for x in value.values()):
+            raise self._wrong(key, "an object of strings")
         return value
 
     def zookeeper(self) -> Tuple[List[str], str]:

@@ -31,6 +31,7 @@ from ytf.starter.desired_state import (
     Shutdown,
     ShutdownError,
 )
+from ytf.starter.helper_process import Helpers
 from ytf.starter.master_finder import MasterFinder
 from ytf.starter.master_locator import MasterLocator
 from ytf.starter.native_runner import NativeRunner
@@ -97,6 +98,7 @@ class Starter:
         self.program: Optional[RunningProgram] = None
         self.logs: Optional[ProgramLogs] = None
         self.shells = Shells(config.task)
+        self.helpers = Helpers(config.helper, _helper_environ(config), self.inbox)
         self._locator = MasterLocator(
             config.master, config.master_file, config.master_attempt, _finder(config, signer)
         )
@@ -151,6 +153,7 @@ class Starter:
             return BUG
         finally:
             self._locator.close()
+            self.helpers.end_all()
             self.shells.close()
             self.registry.close()
             self.spec_file.remove()
@@ -178,11 +181,13 @@ class Starter:
             order = exc.order
             log("%s becomes attempt %d" % (self.config.task, order.attempt))
             self._end_program(order.grace_s)
+            self.helpers.end_all()
             return TaskAttempt(order.attempt, order.generation), None
         except ShutdownError as exc:
             shutdown = exc.shutdown
             log("leaving with exit code %d: %s" % (shutdown.code, shutdown.reason), last=True)
             self._end_program(self._grace_s(shutdown))
+            self.helpers.end_all()
             if shutdown.code == STOPPED and not self.registry.flush(FLUSH_S):
                 log("not every report was taken by the master")
             return self.attempt, shutdown.code
@@ -330,7 +335,12 @@ def _runner(config: StarterConfig) -> Runner:
 def _finder(config: StarterConfig, signer: Signer) -> Optional[MasterFinder]:
     if not config.finder:
         return None
-    # Without our own variables, which are long, and without those that are for the program.
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("YTF_")}
+    arguments = [*config.helper, *config.finder]
     # A new master gives up starters that are silent for heartbeat_timeout_s: look well before.
-    return MasterFinder(config.finder, environ, signer, config.heartbeat_timeout_s / 3)
+    return MasterFinder(arguments, _helper_environ(config), signer, config.heartbeat_timeout_s / 3)
+
+
+def _helper_environ(config: StarterConfig) -> Dict[str, str]:
+    # Without our own variables, which are long.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("YTF_")}
+    return dict(own, **config.helper_env)

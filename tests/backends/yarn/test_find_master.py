@@ -36,7 +36,7 @@ def test_it_answers_also_where_there_is_no_hdfs(tmp_path: Path) -> None:
     conf = tmp_path / ".ytf" / "conf"
     conf.mkdir(parents=True)
     (conf / "core-site.xml").write_text("<configuration></configuration>")
-    argv = [sys.executable, "-m", "ytf.backends.yarn.find_master", "hdfs://127.0.0.1:9/x", "alice"]
+    argv = [sys.executable, "-m", "ytf.backends.yarn.find_master", "hdfs://127.0.0.1:9/x"]
     env = {"PATH": os.environ["PATH"]}
     done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)
