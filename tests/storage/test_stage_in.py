@@ -13,6 +13,7 @@ import pytest
 from ytf.errors import NotFoundError, SpecError, UnreachableError
 from ytf.hadoop.conf import Configuration
 from ytf.minicluster import MiniCluster
+from ytf.minicluster.daemons import free_ports
 from ytf.storage import copy_pool, disk_space
 from ytf.storage.disk_space import DiskFullError
 from ytf.storage.files import CHUNK
@@ -139,6 +140,18 @@ def test_an_error_that_stays_is_raised_and_leaves_no_half_file(
     with pytest.raises(UnreachableError, match="gone for good"):
         stage(source / "sub/deep/big")
     assert files_in(work) == {}
+
+
+def test_an_hdfs_that_is_gone_is_asked_for_a_while(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy_pool, "FIRST_PAUSE_S", 0.01)
+    [port] = free_ports(1)
+    notes: list[str] = []
+    source: dict[str, object] = {"url": f"hdfs://127.0.0.1:{port}/data", "to": None, "shard": False}
+    with pytest.raises(UnreachableError, match=f"127.0.0.1:{port}"):
+        copy_pool.retry(lambda: make_plan([source], 0, 1), notes.append)
+    assert len(notes) == copy_pool.TRIES - 1
 
 
 def test_streams_are_bounded(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
