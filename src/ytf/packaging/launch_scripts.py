@@ -106,13 +106,14 @@ def module_script(module: str, paths: RuntimePaths, shipped: Interpreter | None)
     return _script(module, paths, shipped, _RUN_MODULE, arguments)
 
 
-def module_arguments(module: str, paths: RuntimePaths) -> list[str]:
+def helper_arguments(paths: RuntimePaths) -> list[str]:
     """Return the arguments with which the runtime's interpreter runs a module of ytf.
 
-    For a process in the container's working directory.
+    The module's name and its own arguments follow. For a process in the container's
+    working directory.
     """
     folders = ":".join(f"{layer}/{paths.packages}" for layer in (paths.code, *paths.libraries))
-    return ["-I", "-S", "-c", _RUN_MODULE, paths.version, folders, module]
+    return ["-I", "-S", "-c", _RUN_MODULE, paths.version, folders]
 
 
 def _script(

@@ -37,16 +37,17 @@ class StarterConfig:
     ``gpu_locks`` is the directory for the locks of the task's GPUs, of which it has ``gpus``.
     ``processes`` and ``ranked`` are as in ``TaskContext``.
     ``docker``: the program runs in a container of the node's engine.
+    ``stage_in`` and ``stage_out`` are for ``ytf.storage``, ``tasks`` is how many its group has.
     ``zookeeper``: the servers and the path of the job's znode, if the job has that registry.
     """
 
     __slots__ = (
         "attempt", "container", "control_ports", "docker", "environment", "finder", "framework",
-        "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_timeout_s", "hide_gpus",
-        "host", "index", "inherited", "job", "log_dir", "log_limit_mb", "log_prefix", "master",
-        "master_attempt", "master_file", "master_silence_s", "parent", "port", "processes",
-        "program", "ranked", "registry", "secret_file", "task_ports", "wait_for_peers",
-        "zookeeper",
+        "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_timeout_s", "helper",
+        "helper_env", "hide_gpus", "host", "index", "inherited", "job", "log_dir", "log_limit_mb",
+        "log_prefix", "master", "master_attempt", "master_file", "master_silence_s", "parent",
+        "port", "processes", "program", "ranked", "registry", "secret_file", "stage_in",
+        "stage_out", "task_ports", "tasks", "wait_for_peers", "zookeeper",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +66,8 @@ class StarterConfig:
         self.master_attempt = given.maybe_count("master_attempt") or 0
         self.master_file = given.maybe_text("master_file")
         self.finder = given.texts("finder")
+        self.helper = given.texts("helper")
+        self.helper_env = given.variables("helper_env")
         self.secret_file = given.text("secret_file")
         self.host = given.maybe_text("host")
         self.log_dir = given.maybe_text("log_dir")
@@ -88,6 +91,9 @@ class StarterConfig:
         self.gpu_locks = given.text("gpu_locks") if self.gpus else ""
         self.hide_gpus = given.flag("hide_gpus", False)
         self.docker = given.docker()
+        self.stage_in = given.objects("stage_in")
+        self.stage_out = given.objects("stage_out")
+        self.tasks = given.maybe_count("tasks") or 1
 
     @property
     def task(self) -> str:
@@ -186,6 +192,18 @@ class _Given:
             return []
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self._wrong(key, "a list of strings or null")
+        return value
+
+    def objects(self, key: str) -> List[Dict[str, Any]]:
+        value = self._values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise self._wrong(key, "a list of objects")
+        return value
+
+    def variables(self, key: str) -> Dict[str, str]:
+        value = self._values.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(x, str) for x in value.values()):
+            raise self._wrong(key, "an object of strings")
         return value
 
     def zookeeper(self) -> Tuple[List[str], str]:

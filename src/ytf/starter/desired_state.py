@@ -137,8 +137,16 @@ class ProgramChanged:
     __slots__ = ()
 
 
+class HelperChanged:
+    """A helper process told something, or ended; its own object says which."""
+
+    __slots__ = ()
+
+
 if TYPE_CHECKING:
-    InboxMessage = Union[ReceivedOrder, ReceivedClusterSpec, Registered, Shutdown, ProgramChanged]
+    InboxMessage = Union[
+        ReceivedOrder, ReceivedClusterSpec, Registered, Shutdown, ProgramChanged, HelperChanged
+    ]
 
 
 class DesiredState:

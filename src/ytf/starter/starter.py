@@ -31,6 +31,7 @@ from ytf.starter.desired_state import (
     Shutdown,
     ShutdownError,
 )
+from ytf.starter.helper_process import Helpers
 from ytf.starter.master_finder import MasterFinder
 from ytf.starter.master_locator import MasterLocator
 from ytf.starter.native_runner import NativeRunner
@@ -96,9 +97,12 @@ class Starter:
         self.runner = _runner(config)
         self.program: Optional[RunningProgram] = None
         self.logs: Optional[ProgramLogs] = None
+        self.activity = ""
+        """What it does while no program runs, for the master to show."""
         self.shells = Shells(config.task)
+        self.helpers = Helpers(config.helper, _helper_environ(config), self.inbox)
         self._locator = MasterLocator(
-            config.master, config.master_file, config.master_attempt, _finder(config, signer)
+            config.master, config.master_file, config.master_attempt, self._make_finder(config)
         )
         self.registry = make_registry_client(
             config.registry,
@@ -131,6 +135,15 @@ class Starter:
         peer = split_url(config.master)
         return HorovodPort(self.host, peer, config.task_ports, self.inbox)
 
+    def _make_finder(self, config: StarterConfig) -> Optional[MasterFinder]:
+        if not config.finder:
+            return None
+        arguments = [*config.helper, *config.finder]
+        environ = _helper_environ(config)
+        # A new master gives up starters that are silent for heartbeat_timeout_s: look well before.
+        interval_s = config.heartbeat_timeout_s / 3
+        return MasterFinder(arguments, environ, self.signer, interval_s, self.inbox)
+
     def run(self) -> int:
         """Run to the end and return the exit code; no process started here is alive then.
 
@@ -151,6 +164,7 @@ class Starter:
             return BUG
         finally:
             self._locator.close()
+            self.helpers.end_all()
             self.shells.close()
             self.registry.close()
             self.spec_file.remove()
@@ -178,11 +192,13 @@ class Starter:
             order = exc.order
             log("%s becomes attempt %d" % (self.config.task, order.attempt))
             self._end_program(order.grace_s)
+            self.helpers.end_all()
             return TaskAttempt(order.attempt, order.generation), None
         except ShutdownError as exc:
             shutdown = exc.shutdown
             log("leaving with exit code %d: %s" % (shutdown.code, shutdown.reason), last=True)
             self._end_program(self._grace_s(shutdown))
+            self.helpers.end_all()
             if shutdown.code == STOPPED and not self.registry.flush(FLUSH_S):
                 log("not every report was taken by the master")
             return self.attempt, shutdown.code
@@ -217,7 +233,7 @@ class Starter:
         """Return how the program is, for a heartbeat. The registry's threads call this."""
         program, logs = self.program, self.logs
         if program is None:
-            return {}
+            return {"activity": self.activity} if self.activity else {}
         lost_at = None if logs is None else logs.output_lost_at
         condition: Dict[str, object] = {
             "idle_s": round(program.idle_s(), 1),
@@ -327,10 +343,7 @@ def _runner(config: StarterConfig) -> Runner:
     return EngineRunner(config.docker, config.container, config.inherited)
 
 
-def _finder(config: StarterConfig, signer: Signer) -> Optional[MasterFinder]:
-    if not config.finder:
-        return None
-    # Without our own variables, which are long, and without those that are for the program.
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("YTF_")}
-    # A new master gives up starters that are silent for heartbeat_timeout_s: look well before.
-    return MasterFinder(config.finder, environ, signer, config.heartbeat_timeout_s / 3)
+def _helper_environ(config: StarterConfig) -> Dict[str, str]:
+    # Without our own variables, which are long.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("YTF_")}
+    return dict(own, **config.helper_env)

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.storage.local_files import LocalFiles
 from ytf.backends.yarn.find_master import read_masters
 from ytf.backends.yarn.hdfs_layout import JobHome
+from ytf.storage.local_files import LocalFiles
 
 
 def test_the_newest_is_first_and_what_is_no_masters_is_left(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_it_answers_also_where_there_is_no_hdfs(tmp_path: Path) -> None:
     conf = tmp_path / ".ytf" / "conf"
     conf.mkdir(parents=True)
     (conf / "core-site.xml").write_text("<configuration></configuration>")
-    argv = [sys.executable, "-m", "ytf.backends.yarn.find_master", "hdfs://127.0.0.1:9/x", "alice"]
+    argv = [sys.executable, "-m", "ytf.backends.yarn.find_master", "hdfs://127.0.0.1:9/x"]
     env = {"PATH": os.environ["PATH"]}
     done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from ytf.backends.api import EmptyRegistry, StarterLaunch, nothing_published
+from ytf.backends.launch import helper_arguments
 from ytf.backends.launch import starter_command as make_starter_command
 from ytf.backends.local.files import remove_tree, write_atomically
 from ytf.backends.local.finalize import remove_leftovers
@@ -81,6 +82,7 @@ class LocalContainerBackend:
         self._job = job_dir.name
         self._environ = os.environ if environ is None else environ
         self._starter_command = list(starter_command or make_starter_command(sys.executable))
+        self._helper = helper_arguments()
         self._logs = Path(history_dir(str(job_dir)), "logs")
         self._node = NodeId(socket.gethostname())
         self._node_pid: int | None = None
@@ -346,6 +348,7 @@ class LocalContainerBackend:
             "master_file": str(self._job_dir / "master.json"),
             "host": "127.0.0.1",
             "log_dir": str(logs),
+            "helper": self._helper,
             "parent": self._node_pid,
         }
         if launch.starter.get("gpus"):

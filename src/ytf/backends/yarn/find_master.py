@@ -1,6 +1,6 @@
 """Prints what the masters of a job have written of where they are, for a starter (docs/adr/0019).
 
-``python -m ytf.backends.yarn.find_master DIRECTORY [USER]`` runs beside a starter,
+``python -m ytf.backends.yarn.find_master DIRECTORY`` runs beside a starter,
 in its container, and counts against its memory: it imports as little as possible.
 It prints one line of JSON: ``masters``, the texts that they wrote, or an ``error``.
 The starter checks their signatures.
@@ -14,9 +14,9 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 
-from ytf.backends.yarn.container_conf import container_configuration
 from ytf.errors import YtfError
 from ytf.starter.process_tree import signal_on_parents_death
+from ytf.storage.container_conf import container_configuration
 from ytf.storage.files import Files
 from ytf.storage.hdfs import HdfsFiles, path_of
 
@@ -31,9 +31,7 @@ def main(argv: Sequence[str]) -> int:
     signal_on_parents_death(signal.SIGKILL)
     if os.getppid() != parent:
         return 1
-    directory, *user = argv
-    if user:
-        os.environ["HADOOP_USER_NAME"] = user[0]
+    (directory,) = argv
     error = ""
     masters: list[str] = []
     try:

@@ -50,8 +50,10 @@ class StarterResources(msgspec.Struct, frozen=True, kw_only=True):
     script: str
     files: LocalResources
     """The files of every starter."""
+    helper: tuple[str, ...] = ()
+    """The arguments with which a starter's interpreter runs a module of ytf, whose name follows."""
     finder: tuple[str, ...] = ()
-    """The interpreter's arguments with which a starter looks for the master."""
+    """The module with which a starter looks for the master, and its arguments."""
     environments: dict[str, GroupEnvironment] = {}
     """By group. A group that is not in it uses what the node has installed."""
 
@@ -94,8 +96,11 @@ class LaunchContexts:
             **launch.starter,
             "log_prefix": f"{group}-{index_of(launch.task)}",
         }
+        if resources.helper:
+            starter["helper"] = resources.helper
+            starter["helper_env"] = self._user()
         if resources.finder:
-            starter["finder"] = [*resources.finder, *self._user().values()]
+            starter["finder"] = resources.finder
         environment = resources.environments.get(group)
         if environment is not None:
             starter["environment"] = {

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 
 from ytf.backends.api import MasterContext
-from ytf.backends.yarn.container_conf import container_configuration
 from ytf.backends.yarn.container_requests import node_namer, profiles_of
 from ytf.backends.yarn.hdfs_layout import JobHome, StagedJob, retry_hdfs
 from ytf.backends.yarn.launch_contexts import SECRET_NAME, LaunchContexts, acls_of
@@ -27,6 +26,7 @@ from ytf.hadoop.yarn.application_master_client import (
 from ytf.hadoop.yarn.records import NodeReport, NodeState
 from ytf.log import log
 from ytf.specs.job import Placement
+from ytf.storage.container_conf import container_configuration
 from ytf.storage.hdfs import HdfsBlobs, HdfsFiles, path_of
 from ytf.wire.signing import Signer
 

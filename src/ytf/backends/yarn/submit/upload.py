@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ytf.backends.api import Notify
-from ytf.backends.yarn.container_conf import CONF_DIR
 from ytf.backends.yarn.hdfs_layout import JobHome, YarnHome
 from ytf.backends.yarn.launch_contexts import (
     GroupEnvironment,
@@ -28,7 +27,7 @@ from ytf.packaging.archives import SUFFIX, Archive, pack
 from ytf.packaging.job_layers import MANIFEST_FILE, EnvironmentLayers, JobLayers, RuntimeLayers
 from ytf.packaging.launch_scripts import (
     RuntimePaths,
-    module_arguments,
+    helper_arguments,
     module_script,
     starter_script,
 )
@@ -45,6 +44,7 @@ from ytf.packaging.layers import (
 from ytf.specs.amounts import format_bytes
 from ytf.specs.job import JobSpec, is_url
 from ytf.starter.config import CONTAINER_DIR
+from ytf.storage.container_conf import CONF_DIR
 from ytf.storage.files import Files, FileStatus
 from ytf.storage.hdfs import HdfsFiles, path_of
 from ytf.storage.hdfs_client import COMMAND_ANSWER_S
@@ -124,10 +124,8 @@ def upload_resources(
             script=starter_script(places, interpreter),
             # All of ours: a starter that looks for the master needs what the master needs.
             files={name: done.result() for name, done in files.items()} | ours,
-            finder=(
-                *module_arguments("ytf.backends.yarn.find_master", places),
-                job_home.files.uri(job_home.masters),
-            ),
+            helper=tuple(helper_arguments(places)),
+            finder=("ytf.backends.yarn.find_master", job_home.files.uri(job_home.masters)),
             environments=environments,
         ),
     )

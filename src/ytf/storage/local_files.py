@@ -1,4 +1,4 @@
-"""The ``Files`` port on this machine's own file system: a stand-in for HDFS in tests."""
+"""The port ``Files`` on this machine's own file system, for staging from and to plain paths."""
 
 from __future__ import annotations
 
