@@ -17,12 +17,14 @@ import msgspec
 
 from ytf.backends.api import Plan, Upload
 from ytf.client.framework_plan import PlannedFrameworks, check_processes, framework_notes
+from ytf.client.hdfs_plan import PlannedHdfs
 from ytf.client.local_checks import ignored_fields, refuse_cluster_features
 from ytf.client.outside_links import link_notes
 from ytf.client.settings import working_directory
 from ytf.errors import SpecError
 from ytf.frameworks import tensorflow
 from ytf.hadoop.conf import Configuration
+from ytf.packaging.hdfs_plugin import find_plugin
 from ytf.specs.amounts import format_memory
 from ytf.specs.check import MAX_STRING, check
 from ytf.specs.job import (
@@ -54,6 +56,7 @@ def make_plan(
     backend: str,
     user: str,
     tensorboard: Callable[[], TensorBoardCommand],
+    hdfs_plugin: Callable[[], str | None] = find_plugin,
     base: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Plan:
@@ -61,7 +64,7 @@ def make_plan(
 
     Relative paths are relative to ``base`` (default: the working directory).
     ``tensorboard`` returns the program that runs TensorBoard; it is called only if
-    the job has one.
+    the job has one. ``hdfs_plugin`` finds TensorFlow's plugin for ``hdfs://``.
     """
     check(spec)
     base = working_directory() if base is None else base.absolute()
@@ -108,12 +111,19 @@ def make_plan(
     )
     check_processes(resolved)
     script = os.path.basename(spec.script or "")
+    hdfs = PlannedHdfs(resolved, hdfs_plugin())
     return Plan(
         spec=resolved,
         backend=backend,
         user=user,
         uploads=tuple(uploads),
-        notes=(*links, *frameworks.notes, *_notes(resolved, backend, script or None)),
+        hdfs_plugin=hdfs.plugin,
+        notes=(
+            *links,
+            *frameworks.notes,
+            *_notes(resolved, backend, script or None),
+            *hdfs.notes(),
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ytf.backends.api import StarterLaunch
+from ytf.backends.yarn.container_conf import CONF_DIR
 from ytf.backends.yarn.docker_runtime import docker_runtime_environment
 from ytf.hadoop.security.credentials import MASTER_TOKEN, Credentials
 from ytf.hadoop.security.login import USER_VARIABLE
@@ -52,6 +53,8 @@ class StarterResources(msgspec.Struct, frozen=True, kw_only=True):
     """The files of every starter."""
     finder: tuple[str, ...] = ()
     """The interpreter's arguments with which a starter looks for the master."""
+    hdfs_plugin: str = ""
+    """The directory of TensorFlow's plugin for ``hdfs://``, if it is among the files."""
     environments: dict[str, GroupEnvironment] = {}
     """By group. A group that is not in it uses what the node has installed."""
 
@@ -93,7 +96,10 @@ class LaunchContexts:
         starter: dict[str, object] = {
             **launch.starter,
             "log_prefix": f"{group}-{index_of(launch.task)}",
+            "hadoop_conf": CONF_DIR,
         }
+        if launch.hdfs_plugin and resources.hdfs_plugin:
+            starter["hdfs_plugin"] = resources.hdfs_plugin
         if resources.finder:
             starter["finder"] = [*resources.finder, *self._user().values()]
         environment = resources.environments.get(group)
