@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ytf.starter.libhdfs import LibhdfsError, libhdfs_variables
+from ytf.processes import start_ticks
+from ytf.starter.libhdfs import LibhdfsError, LibhdfsSearch, libhdfs_variables
+from ytf.testing.waiting import eventually
 
 HADOOP = """#!/bin/sh
 [ "$1 $2" = "classpath --glob" ] || exit 9
@@ -108,3 +110,21 @@ def test_a_node_without_hadoop_or_java(tmp_path: Path, hadoop: Path) -> None:
         libhdfs_variables(
             {"PATH": str(tmp_path), "HADOOP_HOME": str(hadoop), "JAVA_HOME": str(tmp_path)}
         )
+
+
+def test_a_search_that_is_given_up_leaves_no_process(
+    tmp_path: Path, hadoop: Path, java: Path
+) -> None:
+    started = tmp_path / "started"
+    (hadoop / "bin" / "hadoop").write_text(
+        f"#!/bin/sh\nsleep 1000 & echo $! >{started}.new; mv {started}.new {started}; wait\n"
+    )
+    search = LibhdfsSearch(
+        {"PATH": "/bin:/usr/bin", "HADOOP_HOME": str(hadoop), "JAVA_HOME": str(java)}
+    )
+    eventually(started.exists, describe="hadoop runs")
+    search.kill()
+    with pytest.raises(LibhdfsError, match="ended with -9"):
+        search.finish()
+    below = int(started.read_text())
+    eventually(lambda: start_ticks(below) is None, describe="what hadoop started is dead")

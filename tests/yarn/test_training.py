@@ -206,3 +206,26 @@ def test_multi_worker_mirrored(yarn: Yarn) -> None:
     ends = finals(yarn, job)
     assert {end["worker"] for end in ends} == {"0", "1"}
     assert all(float(end["error"]) < 0.05 for end in ends), ends
+
+
+READ_AND_WRITE = """
+import os
+import tensorflow as tf
+
+path = os.path.join(os.environ["DTF_OUTPUT_PATH"], "x")
+with tf.io.gfile.GFile(path, "w") as file:
+    file.write(os.environ["YTF_TASK"])
+with tf.io.gfile.GFile(path) as file:
+    print("READ", file.read())
+"""
+
+
+def test_hdfs_on_one_machine(yarn: Yarn) -> None:
+    (yarn.work / "program.py").write_text(READ_AND_WRITE)
+    done = yarn.run(
+        "ytf-submit", "--backend", "local", "--wait", "--logs", "--env", str(TENSORFLOW),
+        "-r", "worker:1", "-o", "hdfs:///tmp/one-machine", "-s", "program.py",
+        "python $DTF_TASK_SCRIPT", timeout_s=JOB_S,
+    )  # fmt: skip
+    assert "READ worker:0" in done.stderr
+    assert b"".join(yarn.files.read("/tmp/one-machine/x")) == b"worker:0"

@@ -44,7 +44,7 @@ from ytf.wire.bind import interface_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+    from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
     from ytf.starter.starter import Starter
 
@@ -157,26 +157,35 @@ def find_libhdfs(starter: Starter, attempt: TaskAttempt) -> None:
     if attempt.exit is not None or not starter.config.libhdfs or starter.libhdfs is not None:
         return
     # Only tasks that ask for it need it.
-    from ytf.starter.libhdfs import LibhdfsError, libhdfs_variables
+    from ytf.starter.libhdfs import LibhdfsError, LibhdfsSearch
 
     inherited = _activated(starter)
     environ = {os.fsdecode(name): os.fsdecode(value) for name, value in inherited.items()}
     # In an image's variables there is no PATH, and it is the node's Hadoop that is looked for.
     environ.setdefault("PATH", os.environ.get("PATH", os.defpath))
-    outcome: List[Union[Dict[str, str], LibhdfsError]] = []
+    found: Dict[str, str] = {}
+    ended: List[str] = []
 
-    def work() -> None:
+    def work(search: LibhdfsSearch) -> None:
         try:
-            outcome.append(libhdfs_variables(environ))
+            found.update(search.finish())
+            ended.append("")
         except LibhdfsError as exc:
-            outcome.append(exc)
+            ended.append(str(exc))
         starter.inbox.put(ProgramChanged())
 
-    threads.start("libhdfs", work, starter.inbox)
-    starter.wait_until(lambda: bool(outcome))
-    found = outcome[0]
-    if isinstance(found, LibhdfsError):
-        text = "%s cannot provide libhdfs: %s" % (starter.host, found)
+    try:
+        search = LibhdfsSearch(environ)
+    except LibhdfsError as exc:
+        ended.append(str(exc))
+    else:
+        threads.start("libhdfs", lambda: work(search), starter.inbox)
+        try:
+            starter.wait_until(lambda: bool(ended))
+        finally:
+            search.kill()
+    if ended[0]:
+        text = "%s cannot provide libhdfs: %s" % (starter.host, ended[0])
         attempt.exit = ProgramExit(CANNOT_RUN, reason=text)
     else:
         starter.libhdfs = found

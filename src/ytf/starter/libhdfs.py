@@ -6,7 +6,9 @@ starts a JVM and takes about a second.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 
 from ytf.starter.program_env import LONGEST
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 _HOMES = ("HADOOP_HDFS_HOME", "HADOOP_HOME", "HADOOP_COMMON_HOME")
 _COMMAND_S = 60.0
+_LONGEST_REASON = 500
 _JVM_FOLDERS = (
     "lib/server",
     "jre/lib/server",
@@ -31,24 +34,90 @@ class LibhdfsError(Exception):
     """The node lacks something that libhdfs needs; the message says what."""
 
 
-def libhdfs_variables(environ: Mapping[str, str]) -> Dict[str, str]:
-    """Return CLASSPATH, JAVA_HOME, HADOOP_HDFS_HOME and LD_LIBRARY_PATH for a program.
+class LibhdfsSearch:
+    """Looks for what libhdfs needs on this node. Construct it, then call ``finish``.
 
-    ``environ`` are its variables so far. What it has of the first three stays, and
-    what it has in LD_LIBRARY_PATH stays in front. Raises ``LibhdfsError``.
+    ``environ`` are the program's variables so far. The constructor starts the
+    command ``hadoop``, unless the program has a CLASSPATH, and raises
+    ``LibhdfsError`` if something is missing.
     """
-    hadoop = _find_hadoop(environ)
-    home = environ.get("HADOOP_HDFS_HOME") or environ.get("HADOOP_HOME") or _prefix(hadoop)
-    java = environ.get("JAVA_HOME") or _find_java(environ)
-    native = os.path.join(home, "lib", "native")
-    folders = environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    folders += [_find_jvm(java), *([native] if os.path.isdir(native) else [])]
-    return {
-        "CLASSPATH": environ.get("CLASSPATH") or _classpath(hadoop, {**environ, "JAVA_HOME": java}),
-        "JAVA_HOME": java,
-        "HADOOP_HDFS_HOME": home,
-        "LD_LIBRARY_PATH": os.pathsep.join(dict.fromkeys(filter(None, folders))),
-    }
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        hadoop = _find_hadoop(environ)
+        home = environ.get("HADOOP_HDFS_HOME") or environ.get("HADOOP_HOME") or _prefix(hadoop)
+        java = environ.get("JAVA_HOME") or _find_java(environ)
+        native = os.path.join(home, "lib", "native")
+        folders = environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        folders += [_find_jvm(java), *([native] if os.path.isdir(native) else [])]
+        self._found = {
+            "CLASSPATH": environ.get("CLASSPATH", ""),
+            "JAVA_HOME": java,
+            "HADOOP_HDFS_HOME": home,
+            "LD_LIBRARY_PATH": os.pathsep.join(dict.fromkeys(filter(None, folders))),
+        }
+        self._argv = [hadoop, "classpath", "--glob"]
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        if not self._found["CLASSPATH"]:
+            self._process = self._start({**environ, "JAVA_HOME": java})
+
+    def finish(self) -> Dict[str, str]:
+        """Return CLASSPATH, JAVA_HOME, HADOOP_HDFS_HOME and LD_LIBRARY_PATH for the program.
+
+        What it has of the first three stays, and what it has in LD_LIBRARY_PATH
+        stays in front. Waits for ``hadoop``. Raises ``LibhdfsError``.
+        """
+        if self._process is not None:
+            self._found["CLASSPATH"] = self._classpath(self._process)
+        return self._found
+
+    def kill(self) -> None:
+        """End ``hadoop``, if it still runs, and what it has started."""
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                self._argv,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as exc:
+            raise LibhdfsError("the command hadoop fails: %s" % exc) from exc
+
+    def _classpath(self, process: subprocess.Popen[bytes]) -> str:
+        try:
+            stdout, stderr = process.communicate(timeout=_COMMAND_S)
+        except subprocess.TimeoutExpired as exc:
+            self.kill()
+            text = "%s has not ended within %.0f s" % (" ".join(self._argv), _COMMAND_S)
+            raise LibhdfsError(text) from exc
+        found = os.fsdecode(stdout).strip()
+        if process.returncode != 0 or not found:
+            said = stderr.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
+            raise LibhdfsError(
+                "%s ended with %d: %s"
+                % (" ".join(self._argv), process.returncode, said[-1][:_LONGEST_REASON])
+            )
+        if len(os.fsencode(found)) + len("CLASSPATH=") + 1 > LONGEST:
+            raise LibhdfsError(
+                "the jars of Hadoop make a CLASSPATH of %d bytes, and Linux passes %d to a program"
+                % (len(found), LONGEST)
+            )
+        return found
+
+
+def libhdfs_variables(environ: Mapping[str, str]) -> Dict[str, str]:
+    """Return what a :class:`LibhdfsSearch` finds. Raises ``LibhdfsError``."""
+    search = LibhdfsSearch(environ)
+    try:
+        return search.finish()
+    finally:
+        search.kill()
 
 
 def _find_hadoop(environ: Mapping[str, str]) -> str:
@@ -90,31 +159,3 @@ def _find_jvm(java: str) -> str:
             if os.path.exists(os.path.join(folder, "libjvm.so")):
                 return folder
     raise LibhdfsError("the Java in %s has no libjvm.so" % java)
-
-
-def _classpath(hadoop: str, environ: Mapping[str, str]) -> str:
-    argv = [hadoop, "classpath", "--glob"]
-    try:
-        done = subprocess.run(
-            argv,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=_COMMAND_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as exc:
-        raise LibhdfsError("the command hadoop fails: %s" % exc) from exc
-    found = os.fsdecode(done.stdout).strip()
-    if done.returncode != 0 or not found:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
-        raise LibhdfsError(
-            "%s ended with %d: %s" % (" ".join(argv), done.returncode, said[-1][:500])
-        )
-    if len(os.fsencode(found)) + len("CLASSPATH=") + 1 > LONGEST:
-        raise LibhdfsError(
-            "the jars of Hadoop make a CLASSPATH of %d bytes, and Linux passes %d to a program"
-            % (len(found), LONGEST)
-        )
-    return found
