@@ -108,10 +108,10 @@ def train(tf, server, cluster, args):
             some = rng.integers(0, len(all_labels), 64)
             seen = session.run(fetches, {images: all_images[some], labels: all_labels[some]})
             if done % max(1, args.steps // 20) == 0:
-                print(f"step {seen['step']} loss {seen['loss']:.4f}", flush=True)
                 if is_chief:
                     # For TensorBoard; by itself it would do so every two minutes.
                     v1.summary.FileWriterCache.get(args.train_dir).flush()
+                print(f"step {seen['step']} loss {seen['loss']:.4f}", flush=True)
     print(
         f"FINAL worker={args.task_index} step={seen['step']} loss={seen['loss']:.4f} "
         f"accuracy={seen['accuracy']:.3f}",
