@@ -1,13 +1,14 @@
-"""Digits, trained by workers that share parameter servers, from any file system to any other.
+"""Digits, trained by workers that share parameter servers.
 
 The data are images and labels in ``<data_dir>/train.npz``; checkpoints and
-summaries go to ``<train_dir>``. Either may be a directory that every node sees
-or a URL such as ``hdfs:///user/me/mnist``. TensorFlow itself opens no such
-URL, so what it writes goes through a local directory::
+summaries go to ``<train_dir>``. Either may be a directory that every node sees,
+or in HDFS::
 
-    python mnist.py --make_data /shared/mnist/data
+    python mnist.py --make_data data
+    hdfs dfs -mkdir -p /user/me/mnist
+    hdfs dfs -put data /user/me/mnist/data
     ytf-submit --wait --env current -r ps:1,worker:2 --tensorboard \\
-        -i /shared/mnist/data -o hdfs:///user/me/mnist/train -s mnist.py \\
+        -i hdfs:///user/me/mnist/data -o hdfs:///user/me/mnist/train -s mnist.py \\
         'python $DTF_TASK_SCRIPT --job_name $DTF_TASK_JOB_NAME --task_index $DTF_TASK_INDEX \\
          --ps_hosts $DTF_PS_HOSTS --worker_hosts $DTF_WORKER_HOSTS \\
          --data_dir $DTF_INPUT_PATH --train_dir $DTF_OUTPUT_PATH'
@@ -18,10 +19,8 @@ The digits are made, not written by hand, and easy: the accuracy comes to 1.
 
 import argparse
 import os
-import tempfile
 import time
 
-import fsspec
 import numpy as np
 
 SIDE, DIGITS = 8, 10
@@ -35,8 +34,8 @@ def arguments():
     parser.add_argument("--task_index", type=int)
     parser.add_argument("--data_dir", help="where train.npz is")
     parser.add_argument("--train_dir", help="where checkpoints and summaries go")
-    parser.add_argument("--steps", type=int, default=200, help="steps of each worker")
-    parser.add_argument("--make_data", metavar="DIR", help="make train.npz there, and end")
+    parser.add_argument("--steps", type=int, default=500, help="steps of each worker")
+    parser.add_argument("--make_data", metavar="DIR", help="make train.npz on this disk, and end")
     return parser.parse_args()
 
 
@@ -46,34 +45,14 @@ def make_data(folder):
     shapes = rng.uniform(0, 1, (DIGITS, SIDE * SIDE)) > 0.5
     labels = rng.integers(0, DIGITS, 2000)
     images = shapes[labels] + rng.normal(0, 0.3, (len(labels), SIDE * SIDE))
-    with fsspec.open(f"{folder}/train.npz", "wb") as file:
-        np.savez(file, images=images.astype(np.float32), labels=labels)
+    os.makedirs(folder, exist_ok=True)
+    np.savez(os.path.join(folder, "train.npz"), images=images.astype(np.float32), labels=labels)
 
 
-def read_data(folder):
+def read_data(tf, folder):
     """The images and labels."""
-    with fsspec.open(f"{folder}/train.npz", "rb") as file, np.load(file) as data:
+    with tf.io.gfile.GFile(f"{folder}/train.npz", "rb") as file, np.load(file) as data:
         return data["images"], data["labels"]
-
-
-class Output:
-    """A directory for TensorFlow to write to, whose files go on to where they belong."""
-
-    def __init__(self, url):
-        self.files, self.root = fsspec.url_to_fs(url)
-        self.is_elsewhere = "://" in url
-        self.folder = tempfile.mkdtemp(dir=".") if self.is_elsewhere else url
-
-    def send(self):
-        """Bring to the URL what has been written so far."""
-        if self.is_elsewhere:
-            self.files.makedirs(self.root, exist_ok=True)
-            for name in os.listdir(self.folder):
-                with (
-                    open(os.path.join(self.folder, name), "rb") as source,
-                    self.files.open(f"{self.root}/{name}", "wb") as target,
-                ):
-                    target.write(source.read())
 
 
 def build(tf, cluster, index):
@@ -101,11 +80,10 @@ def build(tf, cluster, index):
 def train(tf, server, cluster, args):
     """Run this worker's steps and say where they led."""
     v1 = tf.compat.v1
-    all_images, all_labels = read_data(args.data_dir)
+    all_images, all_labels = read_data(tf, args.data_dir)
     images, labels, fetches = build(tf, cluster, args.task_index)
     rng = np.random.default_rng(args.task_index)
     is_chief = args.task_index == 0
-    output = Output(args.train_dir) if is_chief else None
     # Without the filters a session waits for every worker, even for one that is done.
     config = v1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{args.task_index}"])
     if not is_chief:
@@ -121,7 +99,7 @@ def train(tf, server, cluster, args):
         master=server.target,
         is_chief=is_chief,
         scaffold=scaffold,
-        checkpoint_dir=output.folder if output else None,
+        checkpoint_dir=args.train_dir if is_chief else None,
         save_summaries_steps=20,
         log_step_count_steps=None,
         config=config,
@@ -129,12 +107,11 @@ def train(tf, server, cluster, args):
         for done in range(1, args.steps + 1):
             some = rng.integers(0, len(all_labels), 64)
             seen = session.run(fetches, {images: all_images[some], labels: all_labels[some]})
-            if done % max(1, args.steps // 5) == 0:
+            if done % max(1, args.steps // 20) == 0:
+                if is_chief:
+                    # For TensorBoard; by itself it would do so every two minutes.
+                    v1.summary.FileWriterCache.get(args.train_dir).flush()
                 print(f"step {seen['step']} loss {seen['loss']:.4f}", flush=True)
-                if output:
-                    output.send()
-    if output:
-        output.send()
     print(
         f"FINAL worker={args.task_index} step={seen['step']} loss={seen['loss']:.4f} "
         f"accuracy={seen['accuracy']:.3f}",

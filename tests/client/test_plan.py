@@ -43,6 +43,7 @@ def _plan(
     backend: str = "local",
     environ: dict[str, str] | None = None,
     tensorboard: TensorBoardCommand = TOOL,
+    hdfs_plugin: str | None = None,
 ) -> Plan:
     return make_plan(
         spec,
@@ -51,6 +52,7 @@ def _plan(
         base=base,
         environ=environ or {"PATH": "/usr/bin"},
         tensorboard=lambda: tensorboard,
+        hdfs_plugin=lambda: hdfs_plugin,
     )
 
 
@@ -525,3 +527,36 @@ class TestFrameworks:
         assert "on_failure: restart-job" in note
         assert _plan(_spec(groups=alone, framework=Framework.JAX), tmp_path).notes == ()
         assert _plan(_spec(groups=two, framework=Framework.NONE), tmp_path).notes == ()
+
+
+PLUGIN = "/here/tensorflow-plugins"
+
+
+class TestHdfs:
+    def test_the_plugin_goes_along_with_tensorflow_only(self, tmp_path: Path) -> None:
+        plan = _plan(_spec(), tmp_path, hdfs_plugin=PLUGIN)
+        assert plan.hdfs_plugin == PLUGIN
+        assert f"hdfs:// in TensorFlow: by the plugin in {PLUGIN}\n" in describe(plan)
+        for without in ({"framework": Framework.JAX}, {"hdfs_plugin": False}):
+            plan = _plan(_spec(**without), tmp_path, hdfs_plugin=PLUGIN)
+            assert plan.hdfs_plugin is None
+            assert "hdfs://" not in describe(plan)
+
+    def test_a_missing_plugin_is_noted_where_it_would_be_used(self, tmp_path: Path) -> None:
+        (note,) = _plan(_spec(output="hdfs://users/x"), tmp_path).notes
+        assert "TensorFlow itself opens no hdfs://users/x" in note
+        assert "pip install ./native" in note
+        assert "--stage_in" in note
+        for silent in (
+            {"output": "/out"},
+            {"output": "hdfs://users/x", "framework": Framework.JAX},
+            {"output": "hdfs://users/x", "hdfs_plugin": False},
+            {"output": "hdfs://users/x", "libhdfs": True},
+        ):
+            assert _plan(_spec(**silent), tmp_path).notes == ()
+
+    def test_variables_of_ones_own_are_left_alone_and_noted(self, tmp_path: Path) -> None:
+        spec = _spec(task_env={"TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "/mine"})
+        (note,) = _plan(spec, tmp_path, hdfs_plugin=PLUGIN).notes
+        assert "not used there" in note
+        assert "worker" in note

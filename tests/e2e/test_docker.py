@@ -72,7 +72,9 @@ def test_life(ytf: Ytf, submit: Submit) -> None:
     text = "two\nlines of $HOME and 'ünïcode'"
     show = 'printf "%s" "$TEXT" >"$DTF_OUTPUT_PATH/$YTF_TASK.txt"; cat "$YTF_CLUSTER_SPEC_FILE"; '
     job = submit(
-        show + "sh $DTF_TASK_SCRIPT; echo $DTF_DOCKER_IMAGE $CONTAINERS_CONF",
+        show + "sh $DTF_TASK_SCRIPT; echo $DTF_DOCKER_IMAGE $CONTAINERS_CONF; "
+        'ls "$TF_PLUGGABLE_DEVICE_LIBRARY_PATH"',
+        *("--framework", "tensorflow"),
         *("-s", str(script), "--files", str(ytf.work / "data"), "--task_env", f"TEXT={text}"),
         requirement="worker:2",
     )
@@ -87,6 +89,7 @@ def test_life(ytf: Ytf, submit: Submit) -> None:
     assert "shipped ✓" in lines
     assert "oh" in lines
     assert engines.IMAGE in lines
+    assert "libytf_tensorflow_hdfs.so" in lines, "the plugin is mounted"
 
 
 def test_failure(submit: Submit) -> None:

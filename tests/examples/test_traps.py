@@ -35,7 +35,10 @@ tf.io.gfile.GFile(os.path.join(os.environ["DTF_OUTPUT_PATH"], "x"), "w").write("
     [
         pytest.param(KERAS_3, ("-r", "worker:2"), "use tf_keras", id="keras-3"),
         pytest.param(
-            HDFS, ("-r", "worker:1", "-o", "hdfs://namenode/out"), "cannot open hdfs://", id="hdfs"
+            HDFS,
+            ("-r", "worker:1", "-o", "hdfs://namenode.invalid/out", "--no_hdfs_plugin"),
+            "TensorFlow opens hdfs:// by ytf's plugin, which this program did not have",
+            id="hdfs",
         ),
     ],
 )

@@ -19,6 +19,10 @@ KERAS_3_MIRRORED = tail("keras_3_mirrored")
 KERAS_3_PARAMETER_SERVER = tail("keras_3_parameter_server")
 OWN_LOOP_PARAMETER_SERVER = tail("own_loop_parameter_server")
 HDFS = tail("hdfs")
+OLD_TENSORFLOW = (
+    "ytf: TensorFlow cannot open hdfs:// here: this TensorFlow has no TF_SetStatus (2.15 and newer "
+    "have)\n"
+)
 GRPC_PORT = tail("grpc_port")
 PYTHON_PORT = "    self.socket.bind(address)\nOSError: [Errno 98] Address already in use\n"
 GO_PORT = "listen tcp :2222: bind: address already in use\n"
@@ -39,7 +43,16 @@ NO_CUDA = tail("no_cuda")
     [
         pytest.param(1, KERAS_3_MIRRORED, ["Keras 3", "tf_keras"], id="keras 3, mirrored"),
         pytest.param(1, KERAS_3_PARAMETER_SERVER, ["Keras 3", "tf_keras"], id="keras 3, ps"),
-        pytest.param(1, HDFS, ["hdfs://", "mounted"], id="hdfs"),
+        pytest.param(1, HDFS, ["hdfs://", "pip install ./native", "--stage_in"], id="hdfs"),
+        pytest.param(1, OLD_TENSORFLOW + HDFS, ["too old", "--libhdfs"], id="hdfs, old tensorflow"),
+        pytest.param(1, HDFS.replace("hdfs", "s3"), ["s3://", "mounted"], id="s3"),
+        pytest.param(
+            1,
+            "tensorflow.python.framework.errors_impl.NotFoundError: libjvm.so: cannot open shared "
+            "object file: No such file or directory\n",
+            ["--libhdfs"],
+            id="libhdfs",
+        ),
         pytest.param(1, NO_TENSORBOARD, ["tensorboard", "compat.v1.summary"], id="summaries"),
         pytest.param(1, NO_ESTIMATOR, ["2.15"], id="estimator"),
         pytest.param(1, NO_SERVER, ["Server", "compat.v1"], id="tensorflow 1 script"),

@@ -15,7 +15,10 @@ from tests.yarn.driver import HERE, HOLD, Yarn
 from ytf.starter.engine import LABEL
 from ytf.testing.waiting import eventually
 
-SHOW = 'cat "$DTF_TASK_SCRIPT"; echo "$TEXT"; echo "in $container as $(id -u)"; '
+SHOW = (
+    'cat "$DTF_TASK_SCRIPT"; echo "$TEXT"; echo "in $container as $(id -u)"; '
+    'ls "$HADOOP_CONF_DIR" "$TF_PLUGGABLE_DEVICE_LIBRARY_PATH"; '
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,12 @@ def test_a_job_in_an_image_whose_starter_is_killed(yarn: Yarn, engine: Engine) -
         yarn,
         engine,
         groups={
-            "worker": {"count": 1, "resources": {"memory": 256}, "on_failure": "restart-task"},
+            "worker": {
+                "count": 1,
+                "resources": {"memory": 256},
+                "on_failure": "restart-task",
+                "framework": "tensorflow",
+            },
             # On the node itself.
             "ps": {"count": 1, "resources": {"memory": 128}, "docker_image": ""},
         },
@@ -75,6 +83,8 @@ def test_a_job_in_an_image_whose_starter_is_killed(yarn: Yarn, engine: Engine) -
     lines = yarn.run("ytf", "logs", job, "worker:0").stdout.splitlines()
     for line in ("# shipped", "two", "lines: $HOME 'ü'", f"in podman as {os.getuid()}"):
         assert f"worker:0 | {line}" in lines
+    for file in ("hdfs-site.xml", "libytf_tensorflow_hdfs.so"):
+        assert f"worker:0 | {file}" in lines
     assert (gate / "worker:0.2").stat().st_uid == os.getuid()
     assert f"ps:0 | in  as {os.getuid()}" in yarn.run("ytf", "logs", job, "ps:0").stdout
 

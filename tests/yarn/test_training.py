@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import re
+import signal
 import urllib.error
+import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.yarn.driver import Yarn
+from ytf.minicluster import MiniCluster
 from ytf.testing.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +64,6 @@ def assert_converged(ends: list[dict[str, str]], workers: int) -> None:
 
 def test_simple_task_submission(yarn: Yarn) -> None:
     home = yarn.work
-    (home / "data").mkdir()
     make_data(yarn, f"{home}/data")
     job = submit(
         yarn, "-r", "ps:1,worker:4",
@@ -70,44 +77,106 @@ def test_simple_task_submission(yarn: Yarn) -> None:
 
 
 def test_tensorboard_and_the_script_and_hdfs_side_by_side(yarn: Yarn) -> None:
-    home, hdfs = yarn.work, f"{yarn.cluster.hdfs_url}/users/user1/mnist"
-    (home / "data").mkdir()
+    home = yarn.work
     make_data(yarn, f"{home}/data")
-    make_data(yarn, f"{hdfs}/data")
+    yarn.files.mkdir("/user1/mnist/data")
+    yarn.files.write("/user1/mnist/data/train.npz", [(home / "data" / "train.npz").read_bytes()])
     command = """ \\
 --job_name ${DTF_TASK_JOB_NAME} --task_index ${DTF_TASK_INDEX} \\
 --ps_hosts ${DTF_PS_HOSTS} --worker_hosts ${DTF_WORKER_HOSTS} \\
 --data_dir ${DTF_INPUT_PATH} --train_dir ${DTF_OUTPUT_PATH}"""
-    on_disk = submit(
-        yarn, "--tensorboard", "-i", f"{home}/data", "-o", f"{home}/train10",
-        "-r", "ps:1,worker:2", f"python {MNIST}{command}",
-    )  # fmt: skip
-    in_hdfs = submit(
-        yarn, "--tensorboard", "-i", "hdfs:///users/user1/mnist/data", "-o", f"{hdfs}/train10",
-        "-r", "ps:1,worker:2", "-s", str(MNIST), "python ${DTF_TASK_SCRIPT}" + command,
-    )  # fmt: skip
-    eventually(lambda: tensorboard_serves(yarn, on_disk), 120, "TensorBoard serves its page")
+    with nameservice(yarn.cluster, "users"):
+        on_disk = submit(
+            yarn, "--tensorboard", "-i", f"{home}/data", "-o", f"{home}/train10",
+            "-r", "ps:1,worker:2", f"python {MNIST}{command}",
+        )  # fmt: skip
+        # The last example whole, with settings for what it leaves to the site.
+        done = yarn.run(
+            "ytf-submit", "--tensorboard",
+            "-i", "hdfs://users/user1/mnist/data", "-o", "hdfs://users/user1/mnist/train10",
+            "-r", "ps:1,worker:2", "-s", str(MNIST), "python ${DTF_TASK_SCRIPT}" + command,
+            timeout_s=JOB_S, VIRTUAL_ENV=str(TENSORFLOW), YTF_ENV="current",
+        )  # fmt: skip
+        in_hdfs = done.stdout.strip()
+        assert "note:" not in done.stderr, done.stderr
+        with paused(yarn, in_hdfs, "worker:0"):
+            seen = eventually(lambda: losses(yarn, in_hdfs), 120, "TensorBoard shows the loss")
+            assert yarn.status(in_hdfs)["state"] == "RUNNING"
 
-    assert_converged(finals(yarn, on_disk), workers=2)
-    assert_converged(finals(yarn, in_hdfs), workers=2)
+        assert_converged(finals(yarn, on_disk), workers=2)
+        assert_converged(finals(yarn, in_hdfs), workers=2)
+    assert all(value > 0 for _, _, value in seen)
     written = [path.name for path in (home / "train10").iterdir()]
-    stored = [each.name for each in yarn.files.list("/users/user1/mnist/train10")]
+    stored = [each.name for each in yarn.files.list("/user1/mnist/train10")]
     for names in (written, stored):
         assert any(name.startswith("model.ckpt-") for name in names)
         assert any(name.startswith("events.out.tfevents") for name in names)
-    said = yarn.run("ytf", "logs", in_hdfs, "tensorboard").stdout
-    assert "TensorBoard 2" in said, said
+    for job in (on_disk, in_hdfs):
+        said = yarn.run("ytf", "logs", job, "tensorboard").stdout
+        assert "TensorBoard 2" in said, said
 
 
-def tensorboard_serves(yarn: Yarn, job: str) -> bool:
+@contextmanager
+def nameservice(cluster: MiniCluster, name: str) -> Iterator[None]:
+    """Let clients and containers know the cluster's NameNode by the name of a nameservice."""
+    file = cluster.conf_dir / "hdfs-site.xml"
+    before = file.read_text()
+    own = {
+        "dfs.nameservices": name,
+        f"dfs.ha.namenodes.{name}": "nn",
+        f"dfs.namenode.rpc-address.{name}.nn": cluster.hdfs_url.removeprefix("hdfs://"),
+    }
+    more = "".join(
+        f"<property><name>{key}</name><value>{value}</value></property>"
+        for key, value in own.items()
+    )
+    file.write_text(before.replace("</configuration>", f"{more}</configuration>"))
+    try:
+        yield
+    finally:
+        file.write_text(before)
+
+
+@contextmanager
+def paused(yarn: Yarn, job: str, task: str) -> Iterator[None]:
+    """Hold the program of a task as soon as it has told of its first steps."""
+    with yarn.started("ytf", "logs", "-f", job, task) as logs:
+        assert any("| step " in line for line in logs.output), "it ended without a step"
+    program = process_of(job, task)
+    os.kill(program, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(program, signal.SIGCONT)
+
+
+def process_of(job: str, task: str) -> int:
+    """The Python of a task that still runs."""
+    wanted = {f"YTF_JOB_ID={job}".encode(), f"YTF_TASK={task}".encode()}
+    for proc in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if (
+                proc.name.isdecimal()
+                and wanted <= set((proc / "environ").read_bytes().split(b"\0"))
+                and (proc / "cmdline").read_bytes().startswith(b"python\0")
+            ):
+                return int(proc.name)
+    raise AssertionError(f"the program of {task} has ended already")
+
+
+def losses(yarn: Yarn, job: str) -> list[tuple[float, int, float]]:
+    """What TensorBoard shows of the loss so far: time, step and value of each point."""
     url = yarn.status(job)["tensorboard_url"]
     if url is None:
-        return False
+        return []
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return b"TensorBoard" in answer.read()
+        with urllib.request.urlopen(
+            urllib.parse.urljoin(url, "data/plugin/scalars/scalars?run=.&tag=loss"), timeout=5
+        ) as answer:
+            found: list[tuple[float, int, float]] = json.load(answer)
+            return found
     except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
+        return []
 
 
 def test_multi_worker_mirrored(yarn: Yarn) -> None:
@@ -118,3 +187,26 @@ def test_multi_worker_mirrored(yarn: Yarn) -> None:
     ends = finals(yarn, job)
     assert {end["worker"] for end in ends} == {"0", "1"}
     assert all(float(end["error"]) < 0.05 for end in ends), ends
+
+
+READ_AND_WRITE = """
+import os
+import tensorflow as tf
+
+path = os.path.join(os.environ["DTF_OUTPUT_PATH"], "x")
+with tf.io.gfile.GFile(path, "w") as file:
+    file.write(os.environ["YTF_TASK"])
+with tf.io.gfile.GFile(path) as file:
+    print("READ", file.read())
+"""
+
+
+def test_hdfs_on_one_machine(yarn: Yarn) -> None:
+    (yarn.work / "program.py").write_text(READ_AND_WRITE)
+    done = yarn.run(
+        "ytf-submit", "--backend", "local", "--wait", "--logs", "--env", str(TENSORFLOW),
+        "-r", "worker:1", "-o", "hdfs:///tmp/one-machine", "-s", "program.py",
+        "python $DTF_TASK_SCRIPT", timeout_s=JOB_S,
+    )  # fmt: skip
+    assert "READ worker:0" in done.stderr
+    assert b"".join(yarn.files.read("/tmp/one-machine/x")) == b"worker:0"

@@ -48,9 +48,11 @@ class StarterLaunch(msgspec.Struct, frozen=True, kw_only=True):
     ``env`` is added to the container's own environment. ``defaults`` is added
     for variables that are not set there. ``starter`` becomes ``YTF_STARTER``
     (docs/protocols.md §3), after the backend has added ``secret_file``,
-    ``master_file``, ``host``, ``log_dir``, ``parent`` and ``docker``. ``docker`` is
+    ``master_file``, ``host``, ``log_dir``, ``parent``, ``hadoop_conf``, ``hdfs_plugin`` and
+    ``docker``. ``docker`` is
     how the starter runs its program in an image, ``yarn_image`` the image that YARN
-    itself makes the container from.
+    itself makes the container from. ``hdfs_plugin``: the program is to have TensorFlow's plugin
+    for ``hdfs://``, if the backend has one for it.
     """
 
     container: ContainerId
@@ -61,6 +63,7 @@ class StarterLaunch(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: int
     docker: dict[str, object] | None = None
     yarn_image: str | None = None
+    hdfs_plugin: bool = False
 
 
 class ContainerBackend(Protocol):
@@ -171,13 +174,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``spec`` is resolved: TensorBoard is a group with a command, paths are
     absolute, defaults are filled in, and ``script`` is the value of
-    ``DTF_TASK_SCRIPT``. ``notes`` are for the user to read.
+    ``DTF_TASK_SCRIPT``. ``hdfs_plugin`` is the directory of TensorFlow's plugin for ``hdfs://``
+    on this machine, None if the job goes without it. ``notes`` are for the user to read.
     """
 
     spec: JobSpec
     backend: str
     user: str
     uploads: tuple[Upload, ...] = ()
+    hdfs_plugin: str | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -15,7 +15,7 @@ from ytf.frameworks import tensorflow
 from ytf.frameworks.api import RELEASE, SERVE_HOROVOD, by_name
 from ytf.machine.commands import LaunchStarter
 from ytf.specs.ids import JobId, TaskId, group_of, index_of
-from ytf.specs.job import TENSORBOARD, DockerRuntime, JobSpec
+from ytf.specs.job import TENSORBOARD, DockerRuntime, Framework, JobSpec
 from ytf.specs.registry import ZOOKEEPER, instance_path, kind_of, parse_address
 from ytf.specs.staging import destination
 
@@ -125,6 +125,7 @@ def make_starter_launch(
             "gpus": resources.gpus,
             "hide_gpus": spec.hides_gpus(command.task),
             **_staging(spec, job, command.task),
+            "libhdfs": spec.libhdfs and group != TENSORBOARD,
         },
         memory_mb=resources.memory_mb,
         docker=None
@@ -138,6 +139,7 @@ def make_starter_launch(
             "vcores": resources.vcores,
         },
         yarn_image=image if by_yarn else None,
+        hdfs_plugin=spec.hdfs_plugin and framework is Framework.TENSORFLOW,
     )
 
 

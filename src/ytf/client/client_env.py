@@ -6,7 +6,7 @@ For ``ytf-submit --client`` and ``ytf attach``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,10 +15,14 @@ from ytf.backends.local.client_directories import client_directory, not_found_if
 from ytf.client.plan import activation
 from ytf.errors import SettingsError
 from ytf.frameworks.api import TaskContext, by_name
-from ytf.specs.job import CLIENT
+from ytf.hadoop.conf import Configuration
+from ytf.packaging.hdfs_plugin import find_plugin
+from ytf.specs.job import CLIENT, Framework
 from ytf.starter.desired_state import ReceivedClusterSpec
+from ytf.starter.hdfs_variables import conf_variables, find_tensorflow_io, plugin_variables
+from ytf.starter.libhdfs import LibhdfsError, libhdfs_variables
 from ytf.starter.native_runner import shell_command
-from ytf.starter.program_env import ClusterSpecFile, program_environment
+from ytf.starter.program_env import ClusterSpecFile, program_environment, with_variables
 from ytf.starter.reaper import ProgramCommand
 from ytf.wire.address import own_address
 
@@ -84,15 +88,33 @@ class ClientEnv:
             port=None,
             port_is_held=False,
         )
-        inherited = dict(os.environb)
-        for name, value in self._variables.items():
-            inherited[os.fsencode(name)] = os.fsencode(value)
+        inherited = with_variables(os.environb, self._variables)
+        inherited = with_variables(inherited, self._hdfs_variables(inherited))
         framework = by_name(self._credentials.spec.framework_of(CLIENT).value)
         env = program_environment(inherited, framework, task, spec.members, self._spec_file.path)
         try:
             return ProgramCommand(shell_command(self._command, env), env, None, self._prepare)
         except OSError as exc:
             raise SettingsError(f"the client cannot run: {exc}") from exc
+
+    def _hdfs_variables(self, inherited: Mapping[bytes, bytes]) -> dict[str, str]:
+        """Return what a program needs to open ``hdfs://``, with what this machine has."""
+        spec = self._credentials.spec
+        made = conf_variables(inherited, _hadoop_conf())
+        if spec.libhdfs:
+            environ = {os.fsdecode(name): os.fsdecode(value) for name, value in inherited.items()}
+            try:
+                made |= libhdfs_variables(environ)
+            except LibhdfsError as exc:
+                raise SettingsError(f"the client cannot run with libhdfs: {exc}") from exc
+        path = os.fsdecode(inherited.get(b"PATH", b""))
+        if (
+            spec.hdfs_plugin
+            and spec.framework_of(CLIENT) is Framework.TENSORFLOW
+            and find_tensorflow_io(path) is None
+        ):
+            made |= plugin_variables(inherited, find_plugin())
+        return made
 
 
 @contextmanager
@@ -116,6 +138,14 @@ def client_env(
                 " variables, without the job's env and task_env"
             )
         yield ClientEnv(credentials, master, command, index=index, folder=folder, prepare=prepare)
+
+
+def _hadoop_conf() -> str | None:
+    try:
+        found = Configuration.find()
+    except SettingsError:
+        return None  # a program that needs no Hadoop runs all the same
+    return None if found is None else str(found)
 
 
 def _activated(environment: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ import msgspec
 
 from ytf.backends.api import Plan, Upload
 from ytf.client.framework_plan import PlannedFrameworks, check_processes, framework_notes
+from ytf.client.hdfs_plan import PlannedHdfs
 from ytf.client.local_checks import ignored_fields, refuse_cluster_features
 from ytf.client.outside_links import link_notes
 from ytf.client.settings import working_directory
@@ -24,6 +25,7 @@ from ytf.client.staging_plan import resolve_staging
 from ytf.errors import SpecError
 from ytf.frameworks import tensorflow
 from ytf.hadoop.conf import Configuration
+from ytf.packaging.hdfs_plugin import find_plugin
 from ytf.specs.amounts import format_memory
 from ytf.specs.check import MAX_STRING, check
 from ytf.specs.job import (
@@ -55,6 +57,7 @@ def make_plan(
     backend: str,
     user: str,
     tensorboard: Callable[[], TensorBoardCommand],
+    hdfs_plugin: Callable[[], str | None] = find_plugin,
     base: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Plan:
@@ -62,7 +65,7 @@ def make_plan(
 
     Relative paths are relative to ``base`` (default: the working directory).
     ``tensorboard`` returns the program that runs TensorBoard; it is called only if
-    the job has one.
+    the job has one. ``hdfs_plugin`` finds TensorFlow's plugin for ``hdfs://``.
     """
     check(spec)
     base = working_directory() if base is None else base.absolute()
@@ -110,12 +113,19 @@ def make_plan(
     resolved = resolve_staging(resolved, backend, base)
     check_processes(resolved)
     script = os.path.basename(spec.script or "")
+    hdfs = PlannedHdfs(resolved, hdfs_plugin())
     return Plan(
         spec=resolved,
         backend=backend,
         user=user,
         uploads=tuple(uploads),
-        notes=(*links, *frameworks.notes, *_notes(resolved, backend, script or None)),
+        hdfs_plugin=hdfs.plugin,
+        notes=(
+            *links,
+            *frameworks.notes,
+            *_notes(resolved, backend, script or None),
+            *hdfs.notes(),
+        ),
     )
 
 

@@ -19,7 +19,7 @@ _MASTER = MasterSpec().resources
 
 def describe(plan: Plan) -> str:
     """What would be submitted, as text for a person; ends with a line ending."""
-    spec = plan.spec
+    spec, by = plan.spec, plan.hdfs_plugin
     lines = [f"job {spec.name!r} for {plan.user} on {plan.backend}, queue {spec.queue}"]
     lines += _groups(spec)
     pairs = [
@@ -28,6 +28,8 @@ def describe(plan: Plan) -> str:
         ("script", spec.script),
         ("env", spec.env),
         ("framework", spec.framework.value),
+        ("hdfs:// in TensorFlow", by and f"by the plugin in {by}"),
+        ("libhdfs", "as the nodes have it" if spec.libhdfs else None),
         ("registry", spec.registry),
         ("time limit", format_duration(spec.timeouts.job_s) if spec.timeouts.job_s else None),
         ("lifetime", f"{spec.timeouts.lifetime_s:g} s" if spec.timeouts.lifetime_s else None),

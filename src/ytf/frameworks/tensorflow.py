@@ -37,10 +37,29 @@ _HINTS = (
         r"|pass this dataset to ClusterCoordinator\.create_per_worker_dataset",
     ),
     Hint(
-        "this TensorFlow cannot open {scheme}:// paths (2.21 has no HDFS, and tensorflow-io "
-        "does not load on it): use a path that every node has mounted, or read and write through "
-        "fsspec",
+        "this TensorFlow is too old for ytf's plugin for hdfs://, which needs 2.15: up to 2.10 it "
+        "has its own, for which --libhdfs sets what it needs; --stage_in and --stage_out work with "
+        "any",
+        r"^ytf: TensorFlow cannot open hdfs:// here: this TensorFlow has no ",
+        r"File system scheme '(hdfs|viewfs)' not implemented",
+    ),
+    Hint(
+        "TensorFlow opens {scheme}:// by ytf's plugin, which this program did not have: install it "
+        "beside ytf where jobs are submitted (`pip install ./native` in ytf's source) and submit "
+        "without --no_hdfs_plugin (--dryrun shows whether it goes along), or have the files copied "
+        "by --stage_in and --stage_out",
+        r"File system scheme '(?P<scheme>hdfs|viewfs)' not implemented",
+    ),
+    Hint(
+        "this TensorFlow cannot open {scheme}:// paths: use HDFS, a path that every node has "
+        "mounted, or read and write through fsspec",
         r"File system scheme '(?P<scheme>[^']+)' not implemented",
+    ),
+    Hint(
+        "the program uses Hadoop's libhdfs: submit with --libhdfs, which sets what that needs on "
+        "nodes with Hadoop and Java",
+        r"Environment variable (HADOOP_HDFS_HOME|CLASSPATH) not set"
+        r"|lib(hdfs|jvm)\.so: cannot open shared object file",
     ),
     Hint(
         "tf.summary needs the package tensorboard in the program's own environment, beside "

@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from ytf.errors import SettingsError
+from ytf.packaging import hdfs_plugin
 from ytf.packaging.archives import Archive
 from ytf.packaging.environment_layers import (
     FileGroup,
@@ -119,6 +120,11 @@ class JobLayers:
             manifest=manifest,
             manifest_layer=self.add(layer_content(LayerKind.MANIFEST, "manifest", [file])),
         )
+
+    def add_hdfs_plugin(self, folder: str) -> Layer:
+        """Add TensorFlow's plugin for ``hdfs://``, which is in a directory of this machine."""
+        entries = walk(folder, hdfs_plugin.FOLDER)
+        return self.add(layer_content(LayerKind.DISTRIBUTION, hdfs_plugin.DISTRIBUTION, entries))
 
     def add_runtime(self, found: Installation, *, with_interpreter: bool = True) -> RuntimeLayers:
         """Add ytf's runtime; with ``--python`` it has no interpreter."""

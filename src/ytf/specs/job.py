@@ -338,6 +338,17 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     """
     framework: Framework = Framework.AUTO
     """Which variables programs get."""
+    hdfs_plugin: bool = True
+    """Let TensorFlow programs open ``hdfs://`` and ``viewfs://``: by ytf's plugin, if
+    ``ytf-tensorflow-hdfs`` is installed beside ytf at submission. It is left out where the
+    program's environment has tensorflow-io (a docker image is not searched for it) or sets
+    ``TF_PLUGGABLE_DEVICE_LIBRARY_PATH`` itself.
+    """
+    libhdfs: bool = False
+    """Set ``CLASSPATH``, ``JAVA_HOME``, ``HADOOP_HDFS_HOME`` and ``LD_LIBRARY_PATH`` for programs
+    that read HDFS with Hadoop's libhdfs, as TensorFlow up to 2.10 does. Each node needs Hadoop and
+    Java, and each task starts about a second later.
+    """
     registry: str = "rest"
     """Where tasks report their addresses and the cluster spec is published: ``rest`` (the
     master), ``zk://host:port,host:port`` (a ZooKeeper), or ``zk`` (the one that

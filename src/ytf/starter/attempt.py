@@ -2,8 +2,8 @@
 
 ::
 
-    prepare → take_port → register → assemble → take_gpus → stage_in → wait_for_peers
-    → make_environment → run → stage_out → report_exit
+    prepare → take_port → register → assemble → find_libhdfs → take_gpus → stage_in
+    → wait_for_peers → make_environment → run → stage_out → report_exit
 
 Each hook runs in the starter's main thread and may wait; an order that comes
 meanwhile ends the attempt from inside the wait. After the last hook the
@@ -27,6 +27,7 @@ from ytf.starter.desired_state import (
     Shutdown,
     ShutdownError,
 )
+from ytf.starter.hdfs_variables import conf_variables, find_tensorflow_io, plugin_variables
 from ytf.starter.program_env import (
     HIDDEN_GPUS,
     activate,
@@ -43,7 +44,7 @@ from ytf.wire.bind import interface_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
     from ytf.starter.starter import Starter
 
@@ -151,6 +152,45 @@ def assemble(starter: Starter, attempt: TaskAttempt) -> None:
         attempt.exit = ProgramExit(CANNOT_RUN, reason=str(exc))
 
 
+def find_libhdfs(starter: Starter, attempt: TaskAttempt) -> None:
+    """Find the node's Hadoop and Java for the program, once for all attempts in this container."""
+    if attempt.exit is not None or not starter.config.libhdfs or starter.libhdfs is not None:
+        return
+    # Only tasks that ask for it need it.
+    from ytf.starter.libhdfs import LibhdfsError, LibhdfsSearch
+
+    inherited = _activated(starter)
+    environ = {os.fsdecode(name): os.fsdecode(value) for name, value in inherited.items()}
+    # In an image's variables there is no PATH, and it is the node's Hadoop that is looked for.
+    environ.setdefault("PATH", os.environ.get("PATH", os.defpath))
+    found: Dict[str, str] = {}
+    ended: List[str] = []
+
+    def work(search: LibhdfsSearch) -> None:
+        try:
+            found.update(search.finish())
+            ended.append("")
+        except LibhdfsError as exc:
+            ended.append(str(exc))
+        starter.inbox.put(ProgramChanged())
+
+    try:
+        search = LibhdfsSearch(environ)
+    except LibhdfsError as exc:
+        ended.append(str(exc))
+    else:
+        threads.start("libhdfs", lambda: work(search), starter.inbox)
+        try:
+            starter.wait_until(lambda: bool(ended))
+        finally:
+            search.kill()
+    if ended[0]:
+        text = "%s cannot provide libhdfs: %s" % (starter.host, ended[0])
+        attempt.exit = ProgramExit(CANNOT_RUN, reason=text)
+    else:
+        starter.libhdfs = found
+
+
 def take_gpus(starter: Starter, attempt: TaskAttempt) -> None:
     """Lock the GPUs that the program is to see, once for all attempts in this container."""
     config = starter.config
@@ -230,13 +270,12 @@ def make_environment(starter: Starter, attempt: TaskAttempt) -> None:
         hostfile=starter.hostfile,
         interface=interface_of(starter.address) if config.framework.interface_variables else None,
     )
-    inherited = starter.runner.inherited_variables(_inherited(starter))
-    if starter.assembled is not None:
-        inherited = activate(starter.assembled, inherited)
+    inherited = _activated(starter)
     if config.hide_gpus:
         inherited = with_variables(inherited, HIDDEN_GPUS)
     elif starter.gpus is not None:
         inherited = with_variables(inherited, starter.runner.gpu_variables(starter.gpus))
+    inherited = with_variables(inherited, _hdfs_variables(starter, inherited))
     attempt.env = program_environment(
         inherited, config.framework, task, spec.members, starter.spec_file.path
     )
@@ -252,6 +291,26 @@ def make_environment(starter: Starter, attempt: TaskAttempt) -> None:
     except OSError as exc:
         text = "the cluster spec could not be written to the working directory: %s" % exc
         attempt.exit = ProgramExit(CANNOT_RUN, reason=text)
+
+
+def _activated(starter: Starter) -> Mapping[bytes, bytes]:
+    """Return what the program inherits, with its environment first on the PATH."""
+    inherited = starter.runner.inherited_variables(_inherited(starter))
+    return inherited if starter.assembled is None else activate(starter.assembled, inherited)
+
+
+def _hdfs_variables(starter: Starter, inherited: Mapping[bytes, bytes]) -> Dict[str, str]:
+    config = starter.config
+    made = conf_variables(inherited, config.hadoop_conf)
+    made.update(starter.libhdfs or {})
+    plugin = plugin_variables(inherited, config.hdfs_plugin)
+    if plugin and config.docker is None:
+        # What an image has installed cannot be seen from here.
+        packages = find_tensorflow_io(os.fsdecode(inherited.get(b"PATH", b"")))
+        if packages is not None:
+            log("%s has tensorflow-io: the plugin for hdfs:// is left out" % packages)
+            return made
+    return {**made, **plugin}
 
 
 def _inherited(starter: Starter) -> Dict[bytes, bytes]:
@@ -332,6 +391,7 @@ HOOKS: Tuple[Callable[[Starter, TaskAttempt], None], ...] = (
     take_port,
     register,
     assemble,
+    find_libhdfs,
     take_gpus,
     stage_in,
     wait_for_peers,

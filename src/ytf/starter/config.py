@@ -36,6 +36,8 @@ class StarterConfig:
     ``environment`` is to be built for the program and put first on its PATH.
     ``gpu_locks`` is the directory for the locks of the task's GPUs, of which it has ``gpus``.
     ``processes`` and ``ranked`` are as in ``TaskContext``.
+    ``hadoop_conf`` is the directory of the submitter's Hadoop configuration, ``hdfs_plugin`` that
+    of TensorFlow's plugin for HDFS. ``libhdfs``: the program uses Hadoop's own library instead.
     ``docker``: the program runs in a container of the node's engine.
     ``stage_in`` and ``stage_out`` are for ``ytf.storage``, ``tasks`` is how many its group has.
     ``zookeeper``: the servers and the path of the job's znode, if the job has that registry.
@@ -43,11 +45,12 @@ class StarterConfig:
 
     __slots__ = (
         "attempt", "container", "control_ports", "docker", "environment", "finder", "framework",
-        "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_timeout_s", "helper",
-        "helper_env", "hide_gpus", "host", "index", "inherited", "job", "log_dir", "log_limit_mb",
-        "log_prefix", "master", "master_attempt", "master_file", "master_silence_s", "parent",
-        "port", "processes", "program", "ranked", "registry", "secret_file", "stage_in",
-        "stage_out", "task_ports", "tasks", "wait_for_peers", "zookeeper",
+        "generation", "gpu_locks", "gpus", "grace_s", "group", "hadoop_conf", "hdfs_plugin",
+        "heartbeat_timeout_s", "helper", "helper_env", "hide_gpus", "host", "index", "inherited",
+        "job", "libhdfs", "log_dir", "log_limit_mb", "log_prefix", "master", "master_attempt",
+        "master_file", "master_silence_s", "parent", "port", "processes", "program", "ranked",
+        "registry", "secret_file", "stage_in", "stage_out", "task_ports", "tasks", "wait_for_peers",
+        "zookeeper",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +93,9 @@ class StarterConfig:
         self.gpus = given.maybe_count("gpus") or 0
         self.gpu_locks = given.text("gpu_locks") if self.gpus else ""
         self.hide_gpus = given.flag("hide_gpus", False)
+        self.hadoop_conf = given.maybe_text("hadoop_conf")
+        self.hdfs_plugin = given.maybe_text("hdfs_plugin")
+        self.libhdfs = given.flag("libhdfs", False)
         self.docker = given.docker()
         self.stage_in = given.objects("stage_in")
         self.stage_out = given.objects("stage_out")
@@ -128,9 +134,12 @@ class DockerConfig:
     ``engine`` is the client's name or path, None: whichever the node has;
     ``engine_env`` are variables for it. ``variables`` are the names of those
     that are for the program, ``shadowed`` the node's own values of such names.
+    ``mounts`` are directories of the node that the program also needs, read-only.
     """
 
-    __slots__ = ("engine", "engine_env", "image", "memory_mb", "shadowed", "variables", "vcores")
+    __slots__ = (
+        "engine", "engine_env", "image", "memory_mb", "mounts", "shadowed", "variables", "vcores",
+    )  # fmt: skip
 
     def __init__(self, value: Any) -> None:
         self.image = str(value["image"])
@@ -138,6 +147,7 @@ class DockerConfig:
         self.engine_env: Dict[str, str] = dict(value["engine_env"])
         self.variables: List[str] = list(value["variables"])
         self.shadowed: Dict[str, str] = dict(value.get("shadowed", {}))
+        self.mounts: List[str] = list(value.get("mounts", []))
         self.memory_mb = int(value["memory_mb"])
         self.vcores = int(value["vcores"])
 

@@ -223,11 +223,15 @@ def program_variables(
 
 
 def find_mounts(
-    node: Mapping[bytes, bytes], env: Mapping[bytes, bytes], workdir: str
+    node: Mapping[bytes, bytes],
+    env: Mapping[bytes, bytes],
+    workdir: str,
+    read_only: Sequence[str] = (),
 ) -> List[Mount]:
     """Return what to mount besides the working directory; makes a missing output directory.
 
-    ``node`` are the variables of the starter's container, ``env`` the program's.
+    ``node`` are the variables of the starter's container, ``env`` the program's;
+    ``read_only`` are further directories that it is to read.
     """
     found: Dict[str, Mount] = {}
 
@@ -249,6 +253,8 @@ def find_mounts(
     for name in MOUNTED:
         if os.path.isdir(node.get(name, b"")):
             add(node[name], True)
+    for path in read_only:
+        add(os.fsencode(path), True)
     # The files that YARN localizes are links to these.
     for app in node.get(b"LOCAL_DIRS", b"").split(b","):
         if app.startswith(b"/"):

@@ -144,7 +144,7 @@ class EngineRunner:
             command=command,
             env=env,
             workdir=workdir,
-            mounts=find_mounts(self._node, env, workdir),
+            mounts=find_mounts(self._node, env, workdir, config.mounts),
             mark=own_mark(),
             node_and_user=own_node_and_user(),
             memory_mb=config.memory_mb,

@@ -93,6 +93,7 @@ class Starter:
         self.port: Union[TaskPort, HorovodPort] = self._make_port(config)
         self.attempt = TaskAttempt(config.attempt, config.generation)
         self.assembled: Optional[Dict[str, str]] = None
+        self.libhdfs: Optional[Dict[str, str]] = None
         self.gpus: Optional[TakenGpus] = None
         self.runner = _runner(config)
         self.program: Optional[RunningProgram] = None

@@ -13,7 +13,7 @@ import pytest
 
 from tests.backends.yarn.staged_jobs import CREDENTIALS, FILES, RESOURCES
 from ytf.backends.api import StarterLaunch
-from ytf.backends.yarn.launch_contexts import LaunchContexts
+from ytf.backends.yarn.launch_contexts import LaunchContexts, StarterResources
 from ytf.hadoop.security.credentials import MASTER_TOKEN
 from ytf.hadoop.yarn.contexts import ContainerLaunchContext
 from ytf.specs.ids import ContainerId, TaskId
@@ -39,7 +39,11 @@ def test_a_starter_gets_everything_in_one_variable_and_no_master_token() -> None
     told = json.loads(base64.b64decode(context.environment["YTF_LAUNCH"]))
     assert told["env"] == launch.env
     assert told["defaults"] == {"HADOOP_USER_NAME": "alice", "OMP_NUM_THREADS": "2"}
-    assert told["starter"] == {"attempt": 1, "log_prefix": "my_group-3"}
+    assert told["starter"] == {
+        "attempt": 1,
+        "log_prefix": "my_group-3",
+        "hadoop_conf": ".ytf/conf",
+    }
     assert context.local_resources == FILES
     assert context.credentials == CREDENTIALS.without_kind(MASTER_TOKEN)
     assert context.credentials.tokens.keys() == {"hdfs"}
@@ -139,3 +143,20 @@ def test_an_image_that_yarn_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_master_never_runs_in_an_image() -> None:
     context = contexts().master("hdfs:///staging", "exit\n", FILES)
     assert list(context.environment) == ["YTF_SCRIPT"]
+
+
+def test_the_plugin_for_hdfs_is_for_the_programs_that_want_it() -> None:
+    resources = msgspec.structs.replace(RESOURCES, hdfs_plugin=".ytf/layers/1/tensorflow-plugins")
+
+    def told(launch: StarterLaunch, given: StarterResources) -> dict[str, object]:
+        context = contexts().starter(launch, given)
+        starter: dict[str, object] = json.loads(
+            base64.b64decode(context.environment["YTF_LAUNCH"])
+        )["starter"]
+        return starter
+
+    with_it = docker_launch(hdfs_plugin=True)
+    assert told(with_it, resources)["hdfs_plugin"] == ".ytf/layers/1/tensorflow-plugins"
+    assert "hdfs_plugin" not in told(docker_launch(), resources)
+    assert "hdfs_plugin" not in told(with_it, RESOURCES)
+    assert told(with_it, resources)["hadoop_conf"] == ".ytf/conf"

@@ -340,7 +340,7 @@ class TestDryRun:
         words = ["-r", "worker:1", "-s", "s.py", "--dryrun", "--json", AWKWARD]
         assert command.main(words) == 0
         told = json.loads(capfd.readouterr().out)
-        assert sorted(told) == ["backend", "notes", "spec", "uploads", "user"]
+        assert sorted(told) == ["backend", "hdfs_plugin", "notes", "spec", "uploads", "user"]
         assert told["spec"]["command"] == AWKWARD
         assert told["spec"]["groups"]["worker"]["resources"]["memory"] == 8192
         assert told["uploads"] == [{"source": str(Path("s.py").absolute()), "name": "s.py"}]

@@ -67,10 +67,13 @@ class LocalJobBackend:
         self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
     ) -> LocalJobHandle:
         """Stage and start a job; returns once its master has accepted it."""
-        # The whole submission takes only a moment, so it counts as committed from the start.
-        on_commit()
         # Loaded here: other commands do not need it, and its import takes time.
+        from ytf.backends.hdfs_access import check_hdfs_access
         from ytf.backends.local.submit import submit
+
+        check_hdfs_access(plan, notify)
+        # The rest takes only a moment, so it counts as committed from the start.
+        on_commit()
 
         return LocalJobHandle(
             self.home, submit(self.home, plan, master=self._master), master=self._master

@@ -41,6 +41,7 @@ from ytf.machine.events import (
     MessageNoted,
     RequestRefused,
 )
+from ytf.packaging.hdfs_plugin import find_plugin
 from ytf.specs.ids import ContainerId, NodeId, RequestId, TaskId, group_of, index_of
 from ytf.specs.status import JobRecord
 
@@ -351,12 +352,16 @@ class LocalContainerBackend:
             "helper": self._helper,
             "parent": self._node_pid,
         }
+        plugin = find_plugin() if launch.hdfs_plugin else None
+        if plugin is not None:
+            starter["hdfs_plugin"] = plugin
         if launch.starter.get("gpus"):
             starter["gpu_locks"] = str(self._job_dir.parent.parent / "gpus")
         if launch.docker is not None:
             # What is below overwrites variables that are the engine's, too.
             own = {name: self._environ[name] for name in launch.env if name in self._environ}
-            starter["docker"] = {**launch.docker, "shadowed": own}
+            mounts = [] if plugin is None else [plugin]
+            starter["docker"] = {**launch.docker, "shadowed": own, "mounts": mounts}
         unset = {name: text for name, text in launch.defaults.items() if name not in self._environ}
         return {
             **unset,

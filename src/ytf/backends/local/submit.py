@@ -26,7 +26,8 @@ from ytf.backends.local.finalize import remove_leftovers, staging_lock
 from ytf.backends.local.records import reserve_record_space
 from ytf.backends.local.staging import stage_upload
 from ytf.backends.registry_access import check_registry_access
-from ytf.errors import RefusedError, UnreachableError
+from ytf.errors import RefusedError, SettingsError, UnreachableError
+from ytf.hadoop.conf import Configuration
 from ytf.specs.codec import to_json
 from ytf.specs.ids import JobId
 
@@ -131,6 +132,20 @@ def _write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
+def _job_environment() -> dict[str, str]:
+    """The submitter's variables for the job.
+
+    Its tasks have other working directories, and libraries of HDFS look for the
+    configuration where ``HADOOP_CONF_DIR`` says only.
+    """
+    environ = {name: value for name, value in os.environ.items() if name not in _TASK_VARIABLES}
+    try:
+        found = Configuration.find(environ)
+    except SettingsError:
+        return environ  # a job that needs no Hadoop runs all the same
+    return environ if found is None else {**environ, "HADOOP_CONF_DIR": str(found.absolute())}
+
+
 class _NodeProcess:
     """A new node, as its submitter sees it.
 
@@ -153,7 +168,6 @@ class _NodeProcess:
             "from ytf.backends.local.node.node import main; main(sys.argv[1:])"
         )
         self._pipe, writer = os.pipe()
-        environ = {name: value for name, value in os.environ.items() if name not in _TASK_VARIABLES}
         try:
             with open(log, "ab") as output:
                 subprocess.run(
@@ -162,7 +176,7 @@ class _NodeProcess:
                     stdout=output,
                     stderr=output,
                     cwd="/",
-                    env=environ,
+                    env=_job_environment(),
                     start_new_session=True,
                     pass_fds=(writer,),
                     check=False,

@@ -23,6 +23,7 @@ from ytf.specs.ids import group_of, index_of
 from ytf.specs.job import JobSpec
 from ytf.starter.config import CONTAINER_DIR
 from ytf.starter.yarn_container import LAUNCH, SCRIPT, SECRET_ALIAS
+from ytf.storage.container_conf import CONF_DIR
 
 SECRET_NAME = SECRET_ALIAS.decode()
 """The name of the job's secret in the credentials of its containers."""
@@ -54,6 +55,8 @@ class StarterResources(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments with which a starter's interpreter runs a module of ytf, whose name follows."""
     finder: tuple[str, ...] = ()
     """The module with which a starter looks for the master, and its arguments."""
+    hdfs_plugin: str = ""
+    """The directory of TensorFlow's plugin for ``hdfs://``, if it is among the files."""
     environments: dict[str, GroupEnvironment] = {}
     """By group. A group that is not in it uses what the node has installed."""
 
@@ -95,10 +98,13 @@ class LaunchContexts:
         starter: dict[str, object] = {
             **launch.starter,
             "log_prefix": f"{group}-{index_of(launch.task)}",
+            "hadoop_conf": CONF_DIR,
         }
         if resources.helper:
             starter["helper"] = resources.helper
             starter["helper_env"] = self._user()
+        if launch.hdfs_plugin and resources.hdfs_plugin:
+            starter["hdfs_plugin"] = resources.hdfs_plugin
         if resources.finder:
             starter["finder"] = resources.finder
         environment = resources.environments.get(group)

@@ -25,6 +25,12 @@ TASK_VARIABLES: dict[str, str] = {
     "it.",
     "TF_NUM_INTRAOP_THREADS": "The same for TensorFlow.",
     "TF_NUM_INTEROP_THREADS": "The same for TensorFlow, but at least 2.",
+    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "With tensorflow: the directory of the plugin with which "
+    "it opens hdfs:// and viewfs://, if ytf-tensorflow-hdfs is installed beside ytf at submission.",
+    "HADOOP_CONF_DIR": "The node's Hadoop configuration or, if the node names none, the "
+    "submitter's.",
+    "CLASSPATH, JAVA_HOME": "With --libhdfs: what Hadoop's libhdfs needs; also HADOOP_HDFS_HOME "
+    "and LD_LIBRARY_PATH.",
     "MASTER_ADDR, MASTER_PORT": "With pytorch: where rank 0 opens its store, for "
     "init_process_group.",
     "RANK, WORLD_SIZE": "With pytorch: the process's number and how many there are; LOCAL_RANK and "

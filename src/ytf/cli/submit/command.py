@@ -207,6 +207,18 @@ def _add_data(p: Parser) -> None:
         "torchrun --nproc_per_node; repeatable",
     )
     g.add_argument(
+        "--no_hdfs_plugin",
+        action="store_true",
+        help="do not let TensorFlow open hdfs:// by ytf's plugin, which otherwise goes along if "
+        "ytf-tensorflow-hdfs is installed here",
+    )
+    g.add_argument(
+        "--libhdfs",
+        action="store_true",
+        help="set what programs need that read HDFS with the node's own Hadoop (CLASSPATH and "
+        "others), as TensorFlow up to 2.10 does",
+    )
+    g.add_argument(
         "-t",
         "--tensorboard",
         action="store_true",

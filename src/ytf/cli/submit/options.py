@@ -109,6 +109,8 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
         task_env=_variables(args.task_env or ()),
         python=settings.get("python"),
         framework=_choice(Framework, settings, "framework") or default.framework,
+        hdfs_plugin=not args.no_hdfs_plugin,
+        libhdfs=args.libhdfs,
         registry=_setting_or(settings, "registry", default.registry),
         tensorboard=args.tensorboard,
         client=args.client,

@@ -160,6 +160,7 @@ def _as_json(plan: Plan) -> bytes:
             # With all fields: a program that reads it need not know the defaults.
             "spec": plan.spec,
             "uploads": plan.uploads,
+            "hdfs_plugin": plan.hdfs_plugin,
             "notes": plan.notes,
         }
     )

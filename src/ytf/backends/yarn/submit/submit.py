@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ytf.backends.api import Notify, OnCommit, no_commit_hook
+from ytf.backends.hdfs_access import check_hdfs_access
 from ytf.backends.registry_access import check_registry_access
 from ytf.backends.yarn.container_requests import resource_of
 from ytf.backends.yarn.hdfs_layout import JobHome, StagedJob, Submitter, YarnHome
@@ -63,6 +64,7 @@ def submit(
     """
     check_launch_size(_launch_contexts(rm, plan), plan.spec, StarterResources(script="", files={}))
     check_registry_access(plan)
+    check_hdfs_access(plan, notify, rm.conf)
     admission = admit(rm, plan.spec)
     new, spec = admission.id, admission.spec
     for note in admission.notes:

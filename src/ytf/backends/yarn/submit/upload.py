@@ -24,6 +24,7 @@ from ytf.hadoop.conf import FILES, Configuration
 from ytf.hadoop.yarn.contexts import LocalResource, LocalResourceType, LocalResourceVisibility
 from ytf.packaging import installation
 from ytf.packaging.archives import SUFFIX, Archive, pack
+from ytf.packaging.hdfs_plugin import FOLDER
 from ytf.packaging.job_layers import MANIFEST_FILE, EnvironmentLayers, JobLayers, RuntimeLayers
 from ytf.packaging.launch_scripts import (
     RuntimePaths,
@@ -89,6 +90,7 @@ def upload_resources(
     )
     settings = _configuration(job_layers, conf)
     shipped = _environments(job_layers, plan.spec)
+    plugin = plan.hdfs_plugin and job_layers.add_hdfs_plugin(plan.hdfs_plugin)
     store = LayerStore(home.files, home.layers, owner)
     store.declare_use(PurePosixPath(job_home.staging).name, job_layers.layers)
     progress = UploadProgress(notify)
@@ -117,15 +119,18 @@ def upload_resources(
     if settings is not None:
         ours[CONF_DIR] = layers[settings.digest][1]
     environments = {group: _environment(each, layers) for group, each in shipped.items()}
+    # All starters get the plugin's layer; which of their programs use it is said at their launch.
+    of_starters = ours | dict([layers[plugin.digest]]) if plugin else ours
     return UploadedResources(
         master=ours,
         master_script=module_script("ytf.master", places, interpreter),
         starter=StarterResources(
             script=starter_script(places, interpreter),
             # All of ours: a starter that looks for the master needs what the master needs.
-            files={name: done.result() for name, done in files.items()} | ours,
+            files={name: done.result() for name, done in files.items()} | of_starters,
             helper=tuple(helper_arguments(places)),
             finder=("ytf.backends.yarn.find_master", job_home.files.uri(job_home.masters)),
+            hdfs_plugin=f"{_layer_name(plugin)}/{FOLDER}" if plugin else "",
             environments=environments,
         ),
     )
