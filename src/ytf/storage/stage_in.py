@@ -46,7 +46,7 @@ def work(link: StarterLink) -> None:
         lambda: make_plan(request["sources"], request["index"], request["tasks"]),
         lambda text: link.tell({"note": text}),
     )
-    stage = StageIn(plan, request["node"], lambda kind, text: link.tell({kind: text}))
+    stage = StageInCopy(plan, request["node"], lambda kind, text: link.tell({kind: text}))
     link.tell({"done": stage.run()})
 
 
@@ -76,7 +76,7 @@ def make_plan(sources: list[dict[str, object]], index: int, tasks: int) -> Stage
     return merge(plans)
 
 
-class StageIn:
+class StageInCopy:
     """The copy of one plan into the working directory."""
 
     def __init__(self, plan: StagePlan, node: str, tell: Callable[[str, str], None]) -> None:
