@@ -193,6 +193,7 @@ READ_AND_WRITE = """
 import os
 import tensorflow as tf
 
+tf.io.gfile.makedirs(os.environ["DTF_OUTPUT_PATH"])
 path = os.path.join(os.environ["DTF_OUTPUT_PATH"], "x")
 with tf.io.gfile.GFile(path, "w") as file:
     file.write(os.environ["YTF_TASK"])
