@@ -125,6 +125,9 @@ class Registry:
     def last_heard(self, container: ContainerId) -> float | None:
         return self.heard.get(container)
 
+    def activity(self, container: ContainerId) -> str:
+        return ""
+
     def condition(self, container: ContainerId) -> ProgramCondition | None:
         return self.conditions.get(container)
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tests.storage.local_files import LocalFiles
 from ytf.packaging.archives import Archive
 from ytf.packaging.layer_cache import LayerCache
 from ytf.packaging.layer_gc import RemovedLayers
@@ -17,6 +16,7 @@ from ytf.packaging.layer_store import (
 )
 from ytf.packaging.layers import Layer, LayerContent, LayerEntry, LayerKind, layer_content
 from ytf.storage.files import FileStatus
+from ytf.storage.local_files import LocalFiles
 
 ME = getpass.getuser()
 

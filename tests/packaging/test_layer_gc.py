@@ -16,7 +16,6 @@ from tests.packaging.stored_layers import (
     not_running,
     removed_paths,
 )
-from tests.storage.local_files import LocalFiles
 from ytf.packaging import layer_gc
 from ytf.packaging.layer_gc import DAY_MS, HOUR_MS, remove_unused_layers
 from ytf.packaging.layer_store import (
@@ -24,6 +23,7 @@ from ytf.packaging.layer_store import (
     LayerStore,
 )
 from ytf.storage.files import FileStatus, temporary_beside
+from ytf.storage.local_files import LocalFiles
 
 
 def test_unused_layers_are_collected_after_their_time(store: LayerStore, made: MadeLayers) -> None:

@@ -19,7 +19,6 @@ from tests.packaging.stored_layers import (
     not_running,
     removed_paths,
 )
-from tests.storage.local_files import LocalFiles
 from ytf.errors import RefusedError, SettingsError
 from ytf.packaging.layer_gc import DAY_MS, remove_unused_layers
 from ytf.packaging.layer_store import (
@@ -30,6 +29,7 @@ from ytf.packaging.layer_store import (
 )
 from ytf.packaging.layers import Layer
 from ytf.storage.files import FileStatus
+from ytf.storage.local_files import LocalFiles
 
 
 def test_a_layer_is_uploaded_once(store: LayerStore, made: MadeLayers) -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.storage.local_files import LocalFiles
 from ytf.errors import SettingsError
 from ytf.storage.directory_owners import check_owners
 from ytf.storage.files import FileStatus
+from ytf.storage.local_files import LocalFiles
 
 PATH = "/user/ann/.ytf/jobs"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.storage.local_files import LocalFiles
 from ytf.storage.files import CHUNK, Files, is_temporary, temporary_beside
+from ytf.storage.local_files import LocalFiles
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from hdfs_native import AclEntry, AsyncClient
 
 from tests.storage.contracts import BlobsContract, FilesContract, in_threads
-from tests.storage.local_files import LocalFiles
 from ytf.errors import RefusedError
 from ytf.hadoop.conf import Configuration
 from ytf.minicluster import MiniCluster
@@ -20,6 +19,7 @@ from ytf.minicluster.daemons import free_ports
 from ytf.storage.blobs import Blobs, LocalBlobs
 from ytf.storage.files import CHUNK, Files
 from ytf.storage.hdfs import HdfsBlobs, HdfsFiles, path_of
+from ytf.storage.local_files import LocalFiles
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from ytf.backends.api import StarterLaunch
 from ytf.errors import InternalError
@@ -16,6 +17,7 @@ from ytf.machine.commands import LaunchStarter
 from ytf.specs.ids import JobId, TaskId, group_of, index_of
 from ytf.specs.job import TENSORBOARD, DockerRuntime, JobSpec
 from ytf.specs.registry import ZOOKEEPER, instance_path, kind_of, parse_address
+from ytf.specs.staging import destination
 
 
 def starter_command(python: str, parent: str | None = None) -> list[str]:
@@ -122,6 +124,7 @@ def make_starter_launch(
             "log_limit_mb": spec.log_limit_mb,
             "gpus": resources.gpus,
             "hide_gpus": spec.hides_gpus(command.task),
+            **_staging(spec, job, command.task),
         },
         memory_mb=resources.memory_mb,
         docker=None
@@ -145,6 +148,21 @@ def _zookeeper(spec: JobSpec, job: JobId, user: str) -> dict[str, str | list[str
     zookeeper = parse_address(spec.registry)
     path = instance_path(zookeeper, user=user, name=spec.name, job=job)
     return {"zookeeper_servers": list(zookeeper.servers), "zookeeper_job_path": path}
+
+
+def _staging(spec: JobSpec, job: JobId, task: TaskId) -> dict[str, Any]:
+    """What a starter stages in and out, if anything."""
+    group = group_of(task)
+    inputs = [
+        {"url": each.source, "to": each.to, "shard": each.shard} for each in spec.stage_in_of(group)
+    ]
+    outputs = [
+        {"dir": each.dir, "url": destination(each, job, task), "always": each.always}
+        for each in spec.stage_out_of(group)
+    ]
+    if not inputs and not outputs:
+        return {}
+    return {"stage_in": inputs, "stage_out": outputs, "tasks": spec.groups[group].count}
 
 
 def _serves_horovod(ranked: list[tuple[str, int]], task: TaskId) -> bool:

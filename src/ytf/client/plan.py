@@ -20,6 +20,7 @@ from ytf.client.framework_plan import PlannedFrameworks, check_processes, framew
 from ytf.client.local_checks import ignored_fields, refuse_cluster_features
 from ytf.client.outside_links import link_notes
 from ytf.client.settings import working_directory
+from ytf.client.staging_plan import resolve_staging
 from ytf.errors import SpecError
 from ytf.frameworks import tensorflow
 from ytf.hadoop.conf import Configuration
@@ -106,6 +107,7 @@ def make_plan(
         task_env=variables | spec.task_env,
         framework=frameworks.of_client,
     )
+    resolved = resolve_staging(resolved, backend, base)
     check_processes(resolved)
     script = os.path.basename(spec.script or "")
     return Plan(

@@ -14,7 +14,7 @@ from ytf.machine.policies import shortage
 from ytf.machine.state import MachineState
 from ytf.machine.task_table import LIVE, TaskTable
 from ytf.specs.ids import TaskId
-from ytf.specs.job import Timeouts
+from ytf.specs.job import JobSpec, Timeouts
 from ytf.specs.status import TaskState
 
 START = "start"
@@ -54,6 +54,13 @@ def backoff_task(name: str) -> TaskId | None:
 def start_s(timeouts: Timeouts) -> float:
     """The time from the container requests to the cluster spec, with all replacements."""
     return timeouts.allocation_s + timeouts.rendezvous_s
+
+
+def rendezvous_s(spec: JobSpec) -> float:
+    """The time from the last container to every program started."""
+    timeouts = spec.timeouts
+    stages_in = any(spec.stage_in_of(group) for group in spec.groups)
+    return timeouts.rendezvous_s + (timeouts.stage_in_s if stages_in else 0.0)
 
 
 def first(state: MachineState) -> tuple[str, float] | None:
@@ -96,7 +103,7 @@ def update(state: MachineState, table: TaskTable, at: float) -> None:
     if table.requests or pausing or not unready:
         deadlines.pop(RENDEZVOUS, None)
     elif RENDEZVOUS not in deadlines:
-        deadlines[RENDEZVOUS] = at + timeouts.rendezvous_s
+        deadlines[RENDEZVOUS] = at + rendezvous_s(table.spec)
 
 
 def failure_text(state: MachineState, table: TaskTable, name: str, note: str) -> str | None:
@@ -118,7 +125,7 @@ def failure_text(state: MachineState, table: TaskTable, name: str, note: str) ->
         return diagnostics.with_running(text, running)
     if name == RENDEZVOUS:
         late = [t for t in table.members() if t.state in LIVE - {TaskState.RUNNING}]
-        text = diagnostics.rendezvous_text(late, timeouts.rendezvous_s, note)
+        text = diagnostics.rendezvous_text(late, rendezvous_s(table.spec), note)
         return diagnostics.with_running(text, running)
     if name == JOB:
         waiting = [t for t in table.members() if not t.state.is_final and t not in running]

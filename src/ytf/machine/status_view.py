@@ -40,6 +40,7 @@ from ytf.specs.usage import TaskUsage
 
 LogUrl = Callable[[TaskId, int, ContainerId], str | None]
 LiveUsage = Callable[[Task], TaskUsage | None]
+Activity = Callable[[Task], str]
 
 
 class StatusView:
@@ -64,12 +65,18 @@ class StatusView:
         self._log_url = log_url
         self._page_url = page_url
 
-    def status(self, *more_notes: str, live_usage: LiveUsage = lambda task: None) -> JobStatus:
+    def status(
+        self,
+        *more_notes: str,
+        live_usage: LiveUsage = lambda task: None,
+        activity: Activity = lambda task: "",
+    ) -> JobStatus:
         """The current status of the job and its tasks.
 
         ``more_notes`` are what the machine cannot know. ``live_usage`` tells what a
         task's program uses now, if that is known; the machine knows only what
-        attempts used that have ended.
+        attempts used that have ended. ``activity`` tells what a task does while no program
+        runs: it is the reason why it has not started, or not ended.
         """
         machine, state, spec = self._machine, self._machine.state, self._machine.spec
         over = machine.job_state.is_final
@@ -89,7 +96,7 @@ class StatusView:
             # The master serves the page, and ends with the job.
             tracking_url=None if over else self._page_url,
             tensorboard_url=self._tensorboard_url(),
-            tasks=tuple(self._task(t, live_usage(t)) for t in state.tasks.values()),
+            tasks=tuple(self._task(t, live_usage(t), activity(t)) for t in state.tasks.values()),
         )
 
     def cluster_spec(self) -> ClusterSpec | None:
@@ -130,7 +137,7 @@ class StatusView:
             events=tuple(self._events),
         )
 
-    def _task(self, task: Task, live_usage: TaskUsage | None) -> TaskStatus:
+    def _task(self, task: Task, live_usage: TaskUsage | None, activity: str) -> TaskStatus:
         container, spec = task.last_container, self._machine.spec
         asked = spec.resources(task.id) if group_of(task.id) in spec.groups else None
         return TaskStatus(
@@ -145,7 +152,7 @@ class StatusView:
             container=container,
             node=task.node,
             log_url=self._log_url(task.id, task.attempt, container) if container else None,
-            reason=task.reason,
+            reason=task.reason or activity,
             memory_mb=None if asked is None else asked.memory_mb,
             vcores=None if asked is None else asked.vcores,
             usage=live_usage or task.usage,

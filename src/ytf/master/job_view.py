@@ -11,9 +11,10 @@ from ytf.backends.api import ContainerBackend
 from ytf.journal.writer import Journal, JournalError
 from ytf.machine.events import AnyEvent, KillRequested, ShellRequested
 from ytf.machine.projection import Projection
+from ytf.machine.state import Task
 from ytf.machine.status_view import StatusView
 from ytf.master.usage_monitor import UsageMonitor
-from ytf.specs.ids import TaskId
+from ytf.specs.ids import ContainerId, TaskId
 from ytf.specs.status import (
     ClusterSpec,
     JobEvent,
@@ -46,6 +47,7 @@ class MasterJobView:
         journal: Journal,
         backend: ContainerBackend,
         usage: UsageMonitor,
+        activity: Callable[[ContainerId], str],
         clock: Callable[[], float],
         page_url: str | None,
         post: Callable[[AnyEvent], None],
@@ -56,6 +58,7 @@ class MasterJobView:
         self._journal = journal
         self._backend = backend
         self._usage = usage
+        self._activity = activity
         self._clock = clock
         self._page_url = page_url
         self._post = post
@@ -97,8 +100,15 @@ class MasterJobView:
         return self._view.status(*self._journal_notes())
 
     def status_with_usage(self) -> JobStatus:
-        """The current status, and what each running program uses, as of the last heartbeat."""
-        return self._view.status(*self._journal_notes(), live_usage=self._usage.of_running)
+        """The current status, and what each task uses or does, as of the last heartbeat."""
+        return self._view.status(
+            *self._journal_notes(), live_usage=self._usage.of_running, activity=self._activity_of
+        )
+
+    def _activity_of(self, task: Task) -> str:
+        if task.state.is_final or task.container is None:
+            return ""
+        return self._activity(task.container)
 
     def usage_history(self, task: TaskId) -> UsageHistory | None:
         """How the usage of a task changed under this master; None if nothing is known of it."""

@@ -151,6 +151,7 @@ class Master:
             journal=journal,
             backend=backend,
             usage=self._usage,
+            activity=registry.activity,
             clock=self._clock,
             page_url=page_url,
             post=self._post,

@@ -100,6 +100,10 @@ class Registry(Protocol):
         """How the program of a container is; None if none runs or its starter never called."""
         ...
 
+    def activity(self, container: ContainerId) -> str:
+        """What a starter does while no program runs, in its words; empty if that is not known."""
+        ...
+
     async def remove(self) -> bool:
         """Remove what was published outside of this process; the job has ended.
 

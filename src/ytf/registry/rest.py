@@ -39,6 +39,7 @@ _ExitCode = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Signal = Annotated[int, msgspec.Meta(ge=0, le=128)]
 _Time = Annotated[float, msgspec.Meta(ge=0, le=253402300799)]
 """Seconds since 1970, to the end of the year 9999."""
+_Activity = Annotated[str, msgspec.Meta(max_length=1000)]
 _Text = Annotated[str, msgspec.Meta(max_length=16 * 1024)]
 
 
@@ -94,13 +95,16 @@ class _Poll(_Report, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For how long its program has used no processor time; None if no program runs."""
     output_lost_at: _Time | None = None
     usage: msgspec.Raw = _NO_USAGE
+    activity: _Activity = ""
+    """What it does while no program runs; empty if that is nothing to tell."""
 
 
 class _Starter:
     """The order of one container's starter, and its held poll."""
 
     __slots__ = (
-        "answer", "condition", "container", "heard", "hold", "number", "order", "registered"
+        "activity", "answer", "condition", "container", "heard", "hold", "number", "order",
+        "registered",
     )  # fmt: skip
 
     def __init__(self, container: ContainerId, number: int, order: Order) -> None:
@@ -112,6 +116,7 @@ class _Starter:
         self.heard: float | None = None
         self.hold: asyncio.Future[Response] | None = None
         self.condition: ProgramCondition | None = None
+        self.activity = ""
         self.answer: Response | None = None
         """The answer to its polls, until its order or the cluster spec changes."""
 
@@ -198,6 +203,11 @@ class RestRegistry:
         starter = self._starters.get(container)
         return None if starter is None else starter.condition
 
+    def activity(self, container: ContainerId) -> str:
+        """What a starter does while no program runs, in its words; empty if that is not known."""
+        starter = self._starters.get(container)
+        return "" if starter is None else starter.activity
+
     def registered_attempt(self, container: ContainerId) -> int:
         """The attempt of a container whose registration is in the journal; 0 if none is."""
         starter = self._starters.get(container)
@@ -274,6 +284,7 @@ class RestRegistry:
             raise _revoked(body.container)
         starter.heard = now = time.monotonic()
         starter.condition = _condition(body, now)
+        starter.activity = body.activity
         if starter.number > body.order or self._revision > body.revision:
             return self._answer(starter)
         return self._hold(starter)

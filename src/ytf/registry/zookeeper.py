@@ -149,6 +149,10 @@ class ZooKeeperRegistry:
         """How the program of a container is; None if none runs or its starter never called."""
         return self._rest.condition(container)
 
+    def activity(self, container: ContainerId) -> str:
+        """What a starter does while no program runs, in its words; empty if that is not known."""
+        return self._rest.activity(container)
+
     async def remove(self) -> bool:
         """Remove the job's znode and all below it, also what others put there."""
         await self._end_work()

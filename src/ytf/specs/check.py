@@ -20,6 +20,7 @@ from ytf.specs.job import (
     Timeouts,
 )
 from ytf.specs.registry import check_registry
+from ytf.specs.staging import check_staging
 
 MAX_SECONDS = 10 * 365 * 24 * 3600
 """Ten years: clocks and timers of the systems below do not go further."""
@@ -67,6 +68,7 @@ def check(spec: JobSpec) -> None:
     _check_files(spec)
     _check_docker(spec)
     _check_timeouts(spec.timeouts)
+    check_staging(spec)
 
 
 def _check_job(spec: JobSpec) -> None:

@@ -145,6 +145,36 @@ class Backoff(Spec, frozen=True, kw_only=True):
         return min(self.initial_s * self.factor ** min(restarts, 64), self.max_s)
 
 
+class StageIn(Spec, frozen=True, kw_only=True):
+    """Files that are copied into each task's working directory before its program starts."""
+
+    source: str
+    """A file or directory: an ``hdfs://`` URL, or on the local backend a path. The path may have
+    wildcards: ``*``, ``?``, ``[a-c]``, ``{train,test}``.
+    """
+    to: str | None = None
+    """The directory in the working directory in which the files are then. Default: the working
+    directory, where a directory appears under its own name. Names are kept from the first part
+    with a wildcard on.
+    """
+    shard: bool = False
+    """Each task of the group gets a share of the files: every n-th of n tasks."""
+
+
+class StageOut(Spec, frozen=True, kw_only=True):
+    """A directory that is copied to where it is to stay, after a task's program has ended."""
+
+    dir: str
+    """The directory, or a file, in the working directory."""
+    to: str
+    """The directory that is written: an ``hdfs://`` URL, or on the local backend a path. It must
+    not have files in it. ``{job}``, ``{group}``, ``{index}`` and ``{task}`` are replaced; each
+    task needs a directory of its own.
+    """
+    always: bool = False
+    """Copy also what a program has left that failed. Default: only after exit code 0."""
+
+
 class TaskGroupSpec(Spec, frozen=True, kw_only=True):
     """The tasks of one role."""
 
@@ -193,6 +223,10 @@ class TaskGroupSpec(Spec, frozen=True, kw_only=True):
     """The image for the group's tasks; default: the job's, except for tensorboard. ``""``: they
     run on the node itself.
     """
+    stage_in: tuple[StageIn, ...] = ()
+    """Files for the group's tasks, in addition to the job's ``stage_in``."""
+    stage_out: tuple[StageOut, ...] = ()
+    """What the group's tasks leave, in addition to the job's ``stage_out``."""
 
 
 class DockerSpec(Spec, frozen=True, kw_only=True):
@@ -219,6 +253,8 @@ class Timeouts(Spec, frozen=True, kw_only=True):
     """From the first request to the last container."""
     rendezvous_s: float = 300.0
     """From the last container to the last registered starter, and to every program started."""
+    stage_in_s: float = 4 * 3600.0
+    """How much longer that may take for a job with ``stage_in``."""
     job_s: float | None = None
     """From the first master's start to the end. Default: no limit."""
     lifetime_s: float | None = None
@@ -282,6 +318,12 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     """More files and directories to ship: name in the task's working directory → path here or,
     on YARN, ``hdfs://`` URL.
     """
+    stage_in: tuple[StageIn, ...] = ()
+    """Files in HDFS that every task gets into its working directory, for programs that cannot
+    read HDFS. TensorBoard gets them only if its group asks for them.
+    """
+    stage_out: tuple[StageOut, ...] = ()
+    """What every task leaves in its working directory and is to be kept, likewise."""
     env: str = "node"
     """What ``python`` in the commands is: ``node`` (the node's own), ``current`` (the environment
     that is active at submission) or the path of a venv or conda environment.
@@ -407,6 +449,16 @@ class JobSpec(Spec, frozen=True, kw_only=True):
             own = self.docker_image
         return own or None
 
+    def stage_in_of(self, group: str) -> tuple[StageIn, ...]:
+        """The files that a group's tasks get; the job's are not meant for TensorBoard."""
+        own = self.groups[group].stage_in
+        return own if group == TENSORBOARD else (*self.stage_in, *own)
+
+    def stage_out_of(self, group: str) -> tuple[StageOut, ...]:
+        """What is kept of what a group's tasks leave; likewise."""
+        own = self.groups[group].stage_out
+        return own if group == TENSORBOARD else (*self.stage_out, *own)
+
     def placement_of(self, group: str) -> Placement:
         """How the tasks of a group are placed on the nodes."""
         return self.groups[group].placement or self.placement
@@ -482,6 +534,8 @@ class JobSpec(Spec, frozen=True, kw_only=True):
 SPECS: tuple[type[Spec], ...] = (
     JobSpec,
     TaskGroupSpec,
+    StageIn,
+    StageOut,
     Resources,
     Backoff,
     Timeouts,

@@ -2,8 +2,8 @@
 
 ::
 
-    prepare → take_port → register → assemble → take_gpus → wait_for_peers → make_environment → run
-    → report_exit
+    prepare → take_port → register → assemble → take_gpus → stage_in → wait_for_peers
+    → make_environment → run → stage_out → report_exit
 
 Each hook runs in the starter's main thread and may wait; an order that comes
 meanwhile ends the attempt from inside the wait. After the last hook the
@@ -172,6 +172,21 @@ def take_gpus(starter: Starter, attempt: TaskAttempt) -> None:
         attempt.exit = ProgramExit(CANNOT_RUN, reason="no GPUs on %s: %s" % (starter.host, exc))
 
 
+def stage_in(starter: Starter, attempt: TaskAttempt) -> None:
+    """Copy the files that the program needs into its working directory.
+
+    The task has registered: its progress can be seen, and nobody waits for its address.
+    """
+    config = starter.config
+    if not config.stage_in and not config.stage_out:
+        return
+    # Only tasks that stage something need it.
+    from ytf.starter import staging
+
+    logs = _logs(starter, attempt)
+    staging.stage_in(starter, attempt, lambda line: _tell(logs, line))
+
+
 def wait_for_peers(starter: Starter, attempt: TaskAttempt) -> None:
     """Wait for a cluster spec of this generation that has this task in its place."""
     if attempt.exit is not None:
@@ -277,6 +292,16 @@ def run(starter: Starter, attempt: TaskAttempt) -> None:
     starter.program = None
 
 
+def stage_out(starter: Starter, attempt: TaskAttempt) -> None:
+    """Copy what the program has left to where it is to stay."""
+    if not starter.config.stage_out:
+        return
+    from ytf.starter import staging
+
+    logs = _logs(starter, attempt)
+    staging.stage_out(starter, attempt, lambda line: _tell(logs, line))
+
+
 def report_exit(starter: Starter, attempt: TaskAttempt) -> None:
     """Report to the master how the program ended."""
     end = attempt.exit
@@ -308,8 +333,10 @@ HOOKS: Tuple[Callable[[Starter, TaskAttempt], None], ...] = (
     register,
     assemble,
     take_gpus,
+    stage_in,
     wait_for_peers,
     make_environment,
     run,
+    stage_out,
     report_exit,
 )

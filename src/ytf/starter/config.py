@@ -37,6 +37,7 @@ class StarterConfig:
     ``gpu_locks`` is the directory for the locks of the task's GPUs, of which it has ``gpus``.
     ``processes`` and ``ranked`` are as in ``TaskContext``.
     ``docker``: the program runs in a container of the node's engine.
+    ``stage_in`` and ``stage_out`` are for ``ytf.storage``, ``tasks`` is how many its group has.
     ``zookeeper``: the servers and the path of the job's znode, if the job has that registry.
     """
 
@@ -45,8 +46,8 @@ class StarterConfig:
         "generation", "gpu_locks", "gpus", "grace_s", "group", "heartbeat_timeout_s", "helper",
         "helper_env", "hide_gpus", "host", "index", "inherited", "job", "log_dir", "log_limit_mb",
         "log_prefix", "master", "master_attempt", "master_file", "master_silence_s", "parent",
-        "port", "processes", "program", "ranked", "registry", "secret_file", "task_ports",
-        "wait_for_peers", "zookeeper",
+        "port", "processes", "program", "ranked", "registry", "secret_file", "stage_in",
+        "stage_out", "task_ports", "tasks", "wait_for_peers", "zookeeper",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +91,9 @@ class StarterConfig:
         self.gpu_locks = given.text("gpu_locks") if self.gpus else ""
         self.hide_gpus = given.flag("hide_gpus", False)
         self.docker = given.docker()
+        self.stage_in = given.objects("stage_in")
+        self.stage_out = given.objects("stage_out")
+        self.tasks = given.maybe_count("tasks") or 1
 
     @property
     def task(self) -> str:
@@ -188,6 +192,12 @@ class _Given:
             return []
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self._wrong(key, "a list of strings or null")
+        return value
+
+    def objects(self, key: str) -> List[Dict[str, Any]]:
+        value = self._values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise self._wrong(key, "a list of objects")
         return value
 
     def variables(self, key: str) -> Dict[str, str]:

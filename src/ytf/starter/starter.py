@@ -97,6 +97,8 @@ class Starter:
         self.runner = _runner(config)
         self.program: Optional[RunningProgram] = None
         self.logs: Optional[ProgramLogs] = None
+        self.activity = ""
+        """What it does while no program runs, for the master to show."""
         self.shells = Shells(config.task)
         self.helpers = Helpers(config.helper, _helper_environ(config), self.inbox)
         self._locator = MasterLocator(
@@ -222,7 +224,7 @@ class Starter:
         """Return how the program is, for a heartbeat. The registry's threads call this."""
         program, logs = self.program, self.logs
         if program is None:
-            return {}
+            return {"activity": self.activity} if self.activity else {}
         lost_at = None if logs is None else logs.output_lost_at
         condition: Dict[str, object] = {
             "idle_s": round(program.idle_s(), 1),

@@ -108,6 +108,12 @@ class HdfsFiles:
             left = min(left, length)
         if left == 0:
             return
+        if left <= CHUNK:
+            # At once: a stream would hand over every packet of a DataNode.
+            yield self.client.call(
+                action, lambda _: reader.read_range(offset, left), changes=False, transfers=True
+            )
+            return
         stream = reader.read_range_stream(offset, left)
         while left > 0:
             piece = self.client.call(

@@ -80,7 +80,8 @@ def _run(work: Callable[[StarterLink], None]) -> int:
     except BrokenPipeError:
         return 1
     except (YtfError, OSError) as exc:
-        link.tell({"error": str(exc)})
+        hint = exc.hint if isinstance(exc, YtfError) else None
+        link.tell({"error": f"{exc}; {hint}" if hint else str(exc)})
         return 1
     except BaseException:
         traceback.print_exc()

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.storage.local_files import LocalFiles
 from ytf.backends.yarn.find_master import read_masters
 from ytf.backends.yarn.hdfs_layout import JobHome
+from ytf.storage.local_files import LocalFiles
 
 
 def test_the_newest_is_first_and_what_is_no_masters_is_left(tmp_path: Path) -> None:

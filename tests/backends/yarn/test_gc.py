@@ -10,7 +10,6 @@ import pytest
 
 from tests.backends.yarn.fake_cluster import JOB, ME, FakeRmClient, cluster, report
 from tests.backends.yarn.staged_jobs import running, stage, write_journal
-from tests.storage.local_files import LocalFiles
 from ytf.backends.yarn.gc import YarnGc
 from ytf.backends.yarn.hdfs_layout import JobHome, Submitter, YarnHome
 from ytf.hadoop.yarn.ids import ApplicationId
@@ -23,6 +22,7 @@ from ytf.packaging.layer_store import LayerStore
 from ytf.packaging.layers import Layer, LayerEntry, LayerKind, layer_content
 from ytf.specs.ids import JobId
 from ytf.specs.status import JobState
+from ytf.storage.local_files import LocalFiles
 
 DAY_S = 86400.0
 

@@ -11,13 +11,13 @@ import pytest
 
 from tests.backends.yarn.fake_cluster import APP
 from tests.backends.yarn.staged_jobs import RESOURCES
-from tests.storage.local_files import LocalFiles
 from ytf.backends.yarn import hdfs_layout
 from ytf.backends.yarn.hdfs_layout import JobHome, StagedJob, UnreadableJobError, YarnHome
 from ytf.errors import SettingsError
 from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.status import JobInfo
+from ytf.storage.local_files import LocalFiles
 
 STAGED = StagedJob(
     info=JobInfo(id=JobId(str(APP)), user="alice", submitted_at=1.5, backend="yarn"),

@@ -25,6 +25,8 @@ _KEYS_OF = {
     "JobSpec": "Keys of a job",
     "TaskGroupSpec": "Keys of a task group",
     "Resources": "Keys of resources",
+    "StageIn": "Keys of stage_in entries",
+    "StageOut": "Keys of stage_out entries",
     "Backoff": "Keys of backoff",
     "Timeouts": "Keys of timeouts",
     "MasterSpec": "Keys of master",

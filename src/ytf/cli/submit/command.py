@@ -155,6 +155,27 @@ def _add_data(p: Parser) -> None:
         "<name>=<path> to ship it under another name",
     )
     g.add_argument(
+        "--stage_in",
+        metavar="<source>",
+        action="append",
+        help="[<group>:]<source>[:<dir>]: copy files into each task's working directory before "
+        "its program starts: hdfs://namenode:8020/path, wildcards allowed; repeatable",
+    )
+    g.add_argument(
+        "--stage_in_sharded",
+        metavar="<source>",
+        action="append",
+        help="the same, but each task of a group gets a share of the files",
+    )
+    g.add_argument(
+        "--stage_out",
+        metavar="<output>",
+        action="append",
+        help="[<group>:]<dir>:<destination>: copy a directory of each task to HDFS after its "
+        "program has ended with exit code 0; {job}, {group}, {index} and {task} in the "
+        "destination are replaced; repeatable",
+    )
+    g.add_argument(
         "--env",
         metavar="<env>",
         help="what python in the command is: node (the node's own, the default), current (the "

@@ -28,9 +28,12 @@ from ytf.specs.job import (
     OnFailure,
     Placement,
     Resources,
+    StageIn,
+    StageOut,
     TaskGroupSpec,
     Timeouts,
 )
+from ytf.specs.staging import parse_stage_in, parse_stage_out
 
 _TENSORBOARD_MEMORY_MB = 1024
 _CHOICE = TypeVar("_CHOICE", bound=Enum)
@@ -45,6 +48,8 @@ _OPTIONS = {
     "output": "-o",
     "script": "-s",
     "files": "--files",
+    "stage_in": "--stage_in",
+    "stage_out": "--stage_out",
     "env": "--env",
     "task_env": "--task_env",
     "python": "--python",
@@ -88,6 +93,7 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
     groups = _with_labels(groups, args.node_label or ())
     groups = _with_processes(groups, args.processes or ())
     groups, placement = _with_placements(groups, args.placement or ())
+    groups, stage_in, stage_out = _with_staging(groups, args)
     spec = JobSpec(
         groups=groups,
         command=args.task_command[0] if args.task_command else None,
@@ -97,6 +103,8 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
         output=args.output,
         script=args.script,
         files=parse_files(args.files or ()),
+        stage_in=stage_in,
+        stage_out=stage_out,
         env=_setting_or(settings, "env", default.env),
         task_env=_variables(args.task_env or ()),
         python=settings.get("python"),
@@ -371,6 +379,31 @@ def _with_placements(groups: Groups, values: Sequence[str]) -> tuple[Groups, Pla
         for name, group in groups.items()
     }
     return changed, general
+
+
+def _with_staging(
+    groups: Groups, args: Namespace
+) -> tuple[Groups, tuple[StageIn, ...], tuple[StageOut, ...]]:
+    """The groups with what is staged for them, and what is staged for all tasks."""
+    inputs = [
+        parse_stage_in(text, groups, option=f"--{name}", shard=shard)
+        for name, shard in (("stage_in", False), ("stage_in_sharded", True))
+        for text in getattr(args, name) or ()
+    ]
+    outputs = [parse_stage_out(text, groups, option="--stage_out") for text in args.stage_out or ()]
+    changed = {
+        name: msgspec.structs.replace(
+            group,
+            stage_in=tuple(each for own, each in inputs if own == name),
+            stage_out=tuple(each for own, each in outputs if own == name),
+        )
+        for name, group in groups.items()
+    }
+    return (
+        changed,
+        tuple(each for own, each in inputs if own is None),
+        tuple(each for own, each in outputs if own is None),
+    )
 
 
 def _by_group(

@@ -10,7 +10,6 @@ import pytest
 
 from tests.backends.yarn.fake_cluster import APP, report
 from tests.backends.yarn.staged_jobs import SPEC, running, stage, worker_exited, write_journal
-from tests.storage.local_files import LocalFiles
 from ytf.backends.yarn.hdfs_layout import JobHome, UnreadableJobError, YarnHome
 from ytf.backends.yarn.job.application import status_from_report
 from ytf.backends.yarn.job.finalize import finalize, write_final_record
@@ -21,6 +20,7 @@ from ytf.specs import codec
 from ytf.specs.ids import ContainerId, JobId
 from ytf.specs.status import JobRecord, JobState, JobStatus, TaskState
 from ytf.storage.files import FileStatus
+from ytf.storage.local_files import LocalFiles
 
 Found = list[FileStatus]
 KILLED = report(ApplicationState.KILLED)

@@ -18,7 +18,6 @@ from tests.backends.yarn.fake_cluster import (
     report,
 )
 from tests.backends.yarn.staged_jobs import stage
-from tests.storage.local_files import LocalFiles
 from ytf.backends.yarn.hdfs_layout import JobHome, UnreadableJobError, YarnHome
 from ytf.backends.yarn.job import job_handle, master_client
 from ytf.backends.yarn.job.job_handle import YarnJobHandle
@@ -31,6 +30,7 @@ from ytf.hadoop.yarn.records import (
 )
 from ytf.specs.status import JobState
 from ytf.storage.hdfs import HdfsFiles
+from ytf.storage.local_files import LocalFiles
 from ytf.wire.http_client import Answer, ChannelError
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from tests.backends.yarn.fake_cluster import JOB, FakeRmClient, FlakyClientProtocol, report
 from tests.backends.yarn.staged_jobs import running, stage, worker_exited, write_journal
-from tests.storage.local_files import LocalFiles
 from ytf.backends.yarn.hdfs_layout import UnreadableJobError, YarnHome
 from ytf.backends.yarn.job import job_handle, journal_reader
 from ytf.backends.yarn.job.job_handle import YarnJobHandle
@@ -23,6 +22,7 @@ from ytf.specs.ids import ContainerId
 from ytf.specs.status import JobState, TaskState
 from ytf.storage.files import FileStatus
 from ytf.storage.hdfs import HdfsFiles
+from ytf.storage.local_files import LocalFiles
 from ytf.wire.http_client import Answer, ChannelError
 
 Found = list[FileStatus]

@@ -19,7 +19,6 @@ from tests.backends.yarn.logs.fake_starter import SECRET
 from tests.client.fakes import status, task
 from tests.hadoop.logs.fake_node_manager import C, LogNode
 from tests.hadoop.logs.made_tfiles import aggregated as aggregated_file
-from tests.storage.local_files import LocalFiles
 from ytf.backends.api import MasterAddress, job_ended_error
 from ytf.backends.yarn.job.job_handle import YarnJobHandle
 from ytf.hadoop.conf import Configuration
@@ -33,6 +32,7 @@ from ytf.hadoop.yarn.records import (
 )
 from ytf.specs.status import JobState, JobStatus, StarterAddress, TaskState, TaskStatus
 from ytf.storage.hdfs import HdfsFiles
+from ytf.storage.local_files import LocalFiles
 
 
 class FakeNodes(FakeClientProtocol):

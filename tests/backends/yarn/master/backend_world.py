@@ -13,7 +13,6 @@ from tests.backends.yarn.fake_cluster import (
     container,
     node_report,
 )
-from tests.storage.local_files import LocalFiles
 from ytf.backends.api import StarterLaunch
 from ytf.backends.yarn.hdfs_layout import JobHome
 from ytf.backends.yarn.master.container_backend import YarnContainerBackend
@@ -26,6 +25,7 @@ from ytf.machine.events import (
 from ytf.specs.ids import ContainerId, JobId, RequestId, TaskId
 from ytf.specs.job import Placement, Resources
 from ytf.specs.status import FinalStatus, JobRecord, JobState, JobStatus
+from ytf.storage.local_files import LocalFiles
 
 URL = "http://node7:4711"
 

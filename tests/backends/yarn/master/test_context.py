@@ -10,7 +10,6 @@ from google.protobuf.message import Message
 
 from tests.backends.yarn.fake_cluster import ATTEMPT
 from tests.hadoop.rpc.server import Received, RpcServer
-from tests.storage.local_files import LocalFiles
 from ytf.backends.yarn.hdfs_layout import JobHome, StagedJob, retry_hdfs
 from ytf.backends.yarn.launch_contexts import SECRET_NAME, StarterResources
 from ytf.backends.yarn.master import context as module
@@ -23,6 +22,7 @@ from ytf.minicluster.configuration import to_xml
 from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec, Placement, TaskGroupSpec
 from ytf.specs.status import JobInfo
+from ytf.storage.local_files import LocalFiles
 
 STAGING = "hdfs://no_log_page:8020/user/alice/.ytf/jobs/application_1_0007"
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.backends.yarn.fake_cluster import allocation
 from tests.backends.yarn.master.backend_world import PROFILES, URL, World, record
-from tests.storage.local_files import LocalFiles
 from ytf.backends.yarn import hdfs_layout
 from ytf.backends.yarn.hdfs_layout import retry_hdfs
 from ytf.backends.yarn.master import container_backend
@@ -18,6 +17,7 @@ from ytf.errors import UnreachableError
 from ytf.hadoop.yarn.records import FinalApplicationStatus
 from ytf.specs.status import FinalStatus
 from ytf.storage.files import FileStatus
+from ytf.storage.local_files import LocalFiles
 
 
 class SafeMode(LocalFiles):

@@ -16,7 +16,6 @@ import pytest
 
 from tests.backends.yarn.fake_cluster import APP, ME, cluster, report
 from tests.backends.yarn.staged_jobs import RESOURCES
-from tests.storage.local_files import LocalFiles
 from ytf.backends.api import Plan
 from ytf.backends.yarn.hdfs_layout import JobHome, YarnHome
 from ytf.backends.yarn.launch_contexts import GroupEnvironment, StarterResources
@@ -33,6 +32,7 @@ from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
 from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec, TaskGroupSpec
+from ytf.storage.local_files import LocalFiles
 from ytf.testing.waiting import eventually
 
 T = TypeVar("T")
