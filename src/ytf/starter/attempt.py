@@ -203,7 +203,7 @@ def restore_checkpoints(starter: Starter, attempt: TaskAttempt) -> None:
     sync = CheckpointSync(starter, attempt.number, lambda line: _tell(logs, line))
     sync.begin()
     if sync.failure:
-        text = "checkpoints on %s could not be restored: %s" % (starter.host, sync.failure)
+        text = "the checkpoints could not be restored: %s" % sync.failure
         _tell(logs, text)
         attempt.exit = ProgramExit(CANNOT_RUN, reason=text)
     else:

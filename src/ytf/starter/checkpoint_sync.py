@@ -130,7 +130,7 @@ class CheckpointSync:
         """Return how the attempt ended: a program whose checkpoints are not safe has failed."""
         if not self.failure:
             return end
-        text = "checkpoints on %s could not be synced: %s" % (self._starter.host, self.failure)
+        text = "the checkpoints could not be synced: %s" % self.failure
         self._tell(text)
         # A program that failed has a reason of its own, which is the one to report.
         return ProgramExit(CANNOT_RUN, reason=text) if end.exit_code == 0 else end

@@ -118,12 +118,12 @@ class Attempt:
         return self.program.contents()
 
     def sync(self) -> int:
-        """Sync after the files have been left alone for long enough."""
-        self.clock.pass_s(2 * INTERVAL_S)
-        # A file is missed from the first scan on that does not show it.
-        self.engine.sync()
-        self.clock.pass_s(2 * INTERVAL_S)
-        return self.engine.sync()
+        """Sync until all is published: a look, new versions, then what has vanished since."""
+        new = 0
+        for _ in range(3):
+            self.clock.pass_s(INTERVAL_S)
+            new += self.engine.sync()
+        return new
 
     def die_at(self, change: int) -> None:
         """Let the process die before one of its changes in HDFS, counted from 1."""

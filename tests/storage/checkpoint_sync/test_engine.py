@@ -73,10 +73,13 @@ def test_a_restored_directory_is_the_same(attempt: Attempt, next_attempt: Attemp
 
 def test_a_file_counts_once_it_was_left_alone(attempt: Attempt, disk: Disk, clock: Clock) -> None:
     attempt.program.overwrite("model.pt", b"half of")
+    attempt.engine.sync()
     clock.pass_s(INTERVAL_S - 1)
     assert attempt.engine.sync() == 0
     attempt.program.overwrite("model.pt", b"half of it, and the rest")
-    clock.pass_s(INTERVAL_S + 1)
+    clock.pass_s(1)
+    assert attempt.engine.sync() == 0
+    clock.pass_s(INTERVAL_S)
     assert attempt.engine.sync() == 1
     assert plain_files(disk) == {"model.pt": b"half of it, and the rest"}
 
@@ -86,11 +89,32 @@ def test_what_was_written_before_a_half_written_file_is_synced(
 ) -> None:
     attempt.program.overwrite("model.pt", b"first")
     attempt.sync()
-    attempt.program.write("other", b"whole")
-    clock.pass_s(INTERVAL_S)
+    attempt.program.write("before", b"whole")
     attempt.program.overwrite("model.pt", b"half of the sec")
+    attempt.program.write("after", b"means that the second is complete")
+    clock.pass_s(INTERVAL_S)
+    attempt.engine.sync()
+    attempt.program.overwrite("model.pt", b"half of the second")
+    clock.pass_s(INTERVAL_S)
     assert attempt.engine.sync() == 1
-    assert plain_files(disk) == {"model.pt": b"first", "other": b"whole"}
+    assert plain_files(disk) == {"model.pt": b"first", "before": b"whole"}
+
+
+def test_checkpoints_that_come_faster_than_the_interval_are_synced(
+    attempt: Attempt, disk: Disk, clock: Clock
+) -> None:
+    number = 0
+    for _ in range(5):
+        seen = number
+        for _ in range(4):
+            number += 1
+            attempt.program.save(number, keep=2)
+            clock.pass_s(INTERVAL_S / 4)
+        attempt.engine.sync()
+        if seen:
+            plain = plain_files(disk)
+            assert plain["checkpoint"] == b"ckpt-%d" % seen
+            assert plain[f"ckpt-{seen}.data"] == b"data %d" % seen
 
 
 def test_a_file_that_is_open_for_writing_is_not_whole(
@@ -100,24 +124,28 @@ def test_a_file_that_is_open_for_writing_is_not_whole(
     attempt.program.overwrite("model.pt", b"first")
     attempt.program.write("after", b"2")
     with (attempt.program.directory / "model.pt").open("ab"):
-        clock.pass_s(INTERVAL_S)
-        attempt.engine.sync()
+        attempt.sync()
         assert set(plain_files(disk)) == {"before"}
         # One that is never closed is taken in the end.
         clock.pass_s(10 * INTERVAL_S)
-        attempt.engine.sync()
+        attempt.sync()
         assert set(plain_files(disk)) == {"before", "model.pt", "after"}
 
 
-def test_events_are_shown_while_they_are_written(attempt: Attempt, disk: Disk) -> None:
+def test_events_are_shown_while_they_are_written(
+    attempt: Attempt, disk: Disk, clock: Clock
+) -> None:
     name = "logs/events.out.tfevents.1700000000.node.1.0.v2"
     attempt.program.append(name, b"one;")
     with (attempt.program.directory / name).open("ab") as file:
         attempt.engine.sync()
+        clock.pass_s(INTERVAL_S)
+        attempt.engine.sync()
         assert plain_files(disk) == {name: b"one;"}
+        clock.pass_s(INTERVAL_S)
         file.write(b"two;")
         file.flush()
-        attempt.engine.sync()
+        attempt.sync()
         assert plain_files(disk) == {name: b"one;two;"}
 
 
@@ -127,6 +155,7 @@ def test_removed_checkpoints_are_removed_after_new_ones_have_come(
     attempt.program.save(1)
     attempt.sync()
     attempt.program.save(2)
+    clock.pass_s(INTERVAL_S)
     attempt.engine.sync()
     assert plain_files(disk)["checkpoint"] == b"ckpt-1"
     assert "ckpt-1.data" in plain_files(disk)
@@ -190,6 +219,8 @@ def test_in_the_same_container_what_was_torn_is_replaced(
     clock.pass_s(100 * INTERVAL_S)
     again = Attempt(attempt.program.directory, disk, clock, 2)
     assert again.begin() == {"model.pt": b"whole"}
+    again.sync()
+    assert plain_files(disk) == {"model.pt": b"whole"}
     beside = attempt.program.directory.with_name(".checkpoints.ytf-sync")
     assert contents_of(beside / "replaced") == {"model.pt": b"half of"}
 
@@ -253,6 +284,7 @@ def test_a_lost_answer_of_a_publication_is_found_out(
         return written
 
     attempt.program.save(1)
+    attempt.engine.sync()
     attempt.clock.pass_s(INTERVAL_S)
     monkeypatch.setattr(attempt.files, "write", lose_answer)
     with pytest.raises(ConnectionError):

@@ -32,7 +32,9 @@ def synced(mtime_ns: int, size: int = 1) -> SyncedFile:
 
 def test_what_was_written_after_the_cut_keeps_its_last_version() -> None:
     history = DirectoryHistory()
-    history.update({"a": version(10), "b": version(20), "c": version(30)}, {"c": synced(5)}, NOW)
+    history.update(
+        {"a": version(10), "b": version(20), "c": version(30)}, {"c": synced(5)}, NOW, NOW
+    )
     known = {"c": synced(5)}
     assert history.uploads(known, 25) == ["a", "b"]
     uploaded = {"a": synced(10), "b": synced(20), "c": synced(30)}
@@ -42,27 +44,27 @@ def test_what_was_written_after_the_cut_keeps_its_last_version() -> None:
 
 def test_a_version_that_was_not_uploaded_is_left_out() -> None:
     history = DirectoryHistory()
-    history.update({"a": version(10), "b": version(20)}, {}, NOW)
+    history.update({"a": version(10), "b": version(20)}, {}, NOW, NOW)
     assert set(history.snapshot({}, {"a": synced(9), "b": synced(20)}, 25)) == {"b"}
 
 
 def test_what_vanished_stays_up_to_the_time_at_which_it_was_missed() -> None:
     history = DirectoryHistory()
     known = {"old": synced(1)}
-    history.update({"new": version(900)}, known, NOW)
+    history.update({"new": version(900)}, known, NOW, NOW)
     assert set(history.snapshot(known, {"new": synced(900)}, 899)) == {"old"}
     assert set(history.snapshot(known, {"new": synced(900)}, NOW - 1)) == {"old", "new"}
     assert set(history.snapshot(known, {"new": synced(900)}, NOW)) == {"new"}
     # What comes back was not missed.
-    history.update({"new": version(900), "old": version(1)}, known, NOW + 1)
-    history.update({"new": version(900)}, known, NOW + 2)
+    history.update({"new": version(900), "old": version(1)}, known, NOW + 1, NOW + 1)
+    history.update({"new": version(900)}, known, NOW + 2, NOW + 2)
     assert "old" in history.snapshot(known, {"new": synced(900)}, NOW + 1)
 
 
 def test_a_file_from_the_future_counts_from_when_it_was_seen() -> None:
     history = DirectoryHistory()
-    history.update({"a": version(5000)}, {}, NOW)
-    history.update({"a": version(5000)}, {}, NOW + 500)
+    history.update({"a": version(5000)}, {}, NOW, NOW)
+    history.update({"a": version(5000)}, {}, NOW + 500, NOW + 500)
     assert history.uploads({}, NOW - 1) == []
     assert history.uploads({}, NOW) == ["a"]
 
@@ -70,7 +72,7 @@ def test_a_file_from_the_future_counts_from_when_it_was_seen() -> None:
 def test_a_file_that_grows_is_taken_as_it_is() -> None:
     history = DirectoryHistory()
     name = "logs/events.out.tfevents.1700000000.host"
-    history.update({name: version(NOW, size=7)}, {name: synced(900, size=5)}, NOW)
+    history.update({name: version(NOW, size=7)}, {name: synced(900, size=5)}, NOW, NOW)
     assert history.uploads({name: synced(900, size=5)}, 0) == [name]
     snapshot = history.snapshot({name: synced(900, size=5)}, {name: synced(950, size=6)}, 0)
     assert snapshot[name].size == 6

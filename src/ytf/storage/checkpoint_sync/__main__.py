@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ytf.errors import RefusedError, YtfError
+from ytf.errors import YtfError
 from ytf.storage.checkpoint_sync.engine import FOREVER_NS, CheckpointSync
 from ytf.storage.checkpoint_sync.local_directory import LocalDirectory
 from ytf.storage.checkpoint_sync.store import (
@@ -78,9 +78,7 @@ class SyncProcess:
             except TakenError as exc:
                 # A writer that is dead is silent from now on.
                 problem, limit_s = exc, SILENT_S + BEAT_S
-            except OSError as exc:
-                if isinstance(exc, (RefusedError, PermissionError, FileNotFoundError)):
-                    raise
+            except (ConnectionError, TimeoutError) as exc:
                 problem, limit_s = exc, BEGIN_S
             if time.monotonic() > began + limit_s:
                 raise problem

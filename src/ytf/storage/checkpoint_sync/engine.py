@@ -6,17 +6,21 @@ file system fails, and may be called again. What was uploaded before is not uplo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import zlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ytf.storage.checkpoint_sync.local_directory import (
     ChangedError,
     DamagedFileError,
     FileReader,
     LocalDirectory,
+    PinnedFiles,
     Tell,
+    UnreadableError,
     is_being_written,
 )
 from ytf.storage.checkpoint_sync.snapshot import (
@@ -36,10 +40,18 @@ FOREVER_NS = 1 << 63
 """A cut that leaves nothing out: for a program that has ended as it should."""
 
 
+class _View(NamedTuple):
+    """A look at the directory: when it began, and the versions that were there."""
+
+    began_ns: int
+    pins: PinnedFiles
+
+
 class CheckpointSync:
     """Keeps a directory in sync with the snapshots of a store.
 
-    ``interval_s``: how long a file must be unchanged to count as whole.
+    ``interval_s``: how long a version must be unchanged to count as whole. A program may put
+    another in its place meanwhile.
     """
 
     def __init__(
@@ -56,7 +68,9 @@ class CheckpointSync:
         self._tell = tell
         self._now_ns = now_ns
         self._history = DirectoryHistory()
+        self._view: _View | None = None
         self._uploaded: dict[str, SyncedFile] = {}
+        self._unreadable: set[str] = set()
         self._rewritten: dict[str, float] = {}
         self.store = make_store()
 
@@ -78,7 +92,7 @@ class CheckpointSync:
             return
         digest, cut_ns = self._state()
         if digest == digest_of(self.store.snapshot):
-            self.sync(self._now_ns() - self._interval_ns if cut_ns is None else cut_ns)
+            self.sync_now(self._now_ns() - self._interval_ns if cut_ns is None else cut_ns)
         snapshot = self.store.snapshot
         try:
             changed = self._directory.restore(snapshot, self.store.read, self._tell)
@@ -88,26 +102,78 @@ class CheckpointSync:
                 hint="bring the file back, or sync to another directory; without the directory "
                 ".ytf-sync there, nothing is restored and nothing is removed",
             ) from exc
+        self._forget_view()
         self._remember(None)
         size = sum(file.size for file in snapshot.values())
         how = "restored" if changed else "is already here"
         self._tell(f"the last snapshot of {url} {how}: {len(snapshot)} files, {size} bytes")
 
-    def sync(self, cut_ns: int | None = None, *, is_last: bool = False) -> int:
-        """Publish the directory as it was at the cut; returns how many files are new in it.
+    def sync(self) -> int:
+        """Publish the directory as the last call saw it; returns how many files are new in it.
 
-        Without a cut, files count that have not been changed for the interval. An empty
-        directory is not published: it is one that the program has not filled yet.
+        What was seen an interval ago and is unchanged since then is whole. Then look at
+        the directory again, for the next call.
         """
         self.store.settle()
-        now_ns = self._now_ns()
-        if cut_ns is None:
-            cut_ns = now_ns - self._interval_ns
+        view, new = self._view, 0
+        if view is not None and self._now_ns() >= view.began_ns + self._interval_ns:
+            new = self._publish(view, view.began_ns)
+            view = None
+        if view is None:
+            self._look()
+        return new
+
+    def sync_now(self, cut_ns: int) -> int:
+        """Publish what is there and was written up to a time; returns how many files are new.
+
+        For a directory that no program writes to. ``FOREVER_NS`` for everything in it.
+        """
+        self.store.settle()
+        view = self._look()
+        return self._publish(view, cut_ns, is_last=True)
+
+    def finish(self, cut_ns: int) -> None:
+        """Publish for the last time: the program has ended, and the cut says what of it counts."""
+        self._remember(cut_ns)
+        if cut_ns < FOREVER_NS and self._view is not None and self._view.began_ns <= cut_ns:
+            self._publish(self._view, self._view.began_ns)
+        self.sync_now(cut_ns)
+        self._remember(cut_ns)
+
+    def start_over(self) -> None:
+        """Claim again, after ``RemovedError``: what was there is gone, so all is uploaded anew."""
+        self._uploaded = {}
+        self._forget_view()
+        self.claim()
+
+    # Looking and publishing
+
+    def _look(self) -> _View:
+        """Scan the directory, and keep the versions of the files that have changed."""
+        if self._view is not None:
+            self._view.pins.release()
+            self._view = None
+        began_ns = self._now_ns()
         scan = self._directory.scan()
-        if not scan:
+        self._history.update(scan, self.store.snapshot, began_ns, self._now_ns())
+        pins = self._directory.pin(self._history.uploads(self.store.snapshot, FOREVER_NS))
+        self._view = _View(began_ns, pins)
+        return self._view
+
+    def _forget_view(self) -> None:
+        """The directory is another one now: what was seen of the last one does not count."""
+        if self._view is not None:
+            self._view.pins.release()
+        self._view, self._history = None, DirectoryHistory()
+
+    def _publish(self, view: _View, cut_ns: int, *, is_last: bool = False) -> int:
+        """Publish what a look at the directory has shown, as it was at the cut.
+
+        An empty directory is not published: it is one that the program has not filled yet.
+        """
+        if not self._history.scan:
             return 0
-        self._history.update(scan, self.store.snapshot, now_ns)
-        cut_ns = self._upload_versions(cut_ns, now_ns, is_last)
+        cut_ns = self._upload_versions(view, cut_ns, is_last)
         snapshot = self._history.snapshot(self.store.snapshot, self._uploaded, cut_ns)
         keep = [file.upload for file in self._uploaded.values()]
         if not self.store.has_snapshot and not snapshot:
@@ -122,23 +188,7 @@ class CheckpointSync:
         self._remember(None)
         return len(new)
 
-    def finish(self, cut_ns: int) -> None:
-        """Publish for the last time: the program has ended, and the cut says what of it counts.
-
-        ``FOREVER_NS`` for all that is there.
-        """
-        self._remember(cut_ns)
-        self.sync(cut_ns, is_last=True)
-        self._remember(cut_ns)
-
-    def start_over(self) -> None:
-        """Claim again, after ``RemovedError``: what was there is gone, so all is uploaded anew."""
-        self._uploaded = {}
-        self.claim()
-
-    # Uploading
-
-    def _upload_versions(self, cut_ns: int, now_ns: int, is_last: bool) -> int:
+    def _upload_versions(self, view: _View, cut_ns: int, is_last: bool) -> int:
         """Upload what a snapshot needs; returns the cut up to which it has everything."""
         scan = self._history.scan
         self._uploaded = {
@@ -146,37 +196,43 @@ class CheckpointSync:
             for name, file in self._uploaded.items()
             if name in scan and file.is_version(scan[name])
         }
-        known = {**self.store.snapshot, **self._uploaded}
-        wanted = {
-            name: scan[name]
-            for name in self._history.uploads(known, cut_ns)
-            if is_last or not self._is_too_early(name, scan[name])
-        }
-        if not wanted:
-            return cut_ns
-        with self._directory.pinned(wanted) as paths:
-            for name, version in wanted.items():
-                written_ns = self._history.written_at(name)
-                growing = is_growing(name)
-                if not growing and written_ns > cut_ns:
-                    continue
-                recent = now_ns - written_ns < OPEN_INTERVALS * self._interval_ns
-                reader = FileReader(paths[name], name, version)
+        for name in self._history.uploads({**self.store.snapshot, **self._uploaded}, cut_ns):
+            if is_growing(name):
+                self._upload_growing(view, name, is_last)
+            elif self._history.written_at(name) <= cut_ns:
                 try:
-                    if not growing and recent and is_being_written(paths[name]):
-                        raise ChangedError
-                    self._upload(name, version, reader)
+                    self._upload_whole(view, name)
                 except ChangedError:
-                    if not growing:
-                        cut_ns = min(cut_ns, written_ns - 1)
-                except PermissionError as exc:
-                    if exc.filename != str(paths[name]):
-                        raise
-                    self._tell(f"{name} is not synced: it cannot be read")
+                    cut_ns = self._history.written_at(name) - 1
         return cut_ns
 
-    def _upload(self, name: str, version: FileVersion, reader: FileReader) -> None:
-        upload = self.store.upload(reader.pieces(), version.mode)
+    def _upload_growing(self, view: _View, name: str, is_last: bool) -> None:
+        version = view.pins.version(name)
+        if version is None or (not is_last and self._is_too_early(name, version)):
+            return
+        self._history.has_grown(name, version)
+        # One that was cut off meanwhile has its turn later.
+        with contextlib.suppress(ChangedError):
+            self._upload(view, name, version)
+            self._rewritten[name] = time.monotonic()
+
+    def _upload_whole(self, view: _View, name: str) -> None:
+        """Upload a version; raises ``ChangedError`` if it is not, or may not be, whole."""
+        age_ns = self._now_ns() - self._history.written_at(name)
+        may_be_open = age_ns < OPEN_INTERVALS * self._interval_ns
+        if may_be_open and is_being_written(view.pins.path(name)):
+            raise ChangedError
+        self._upload(view, name, self._history.scan[name])
+
+    def _upload(self, view: _View, name: str, version: FileVersion) -> None:
+        reader = FileReader(view.pins.path(name), name, version)
+        try:
+            upload = self.store.upload(reader.pieces(), version.mode)
+        except UnreadableError as exc:
+            if name not in self._unreadable:
+                self._unreadable.add(name)
+                self._tell(f"{name} is not synced: {exc}")
+            return
         self._uploaded[name] = SyncedFile(
             size=version.size,
             mtime_ns=version.mtime_ns,
@@ -184,7 +240,6 @@ class CheckpointSync:
             crc=reader.crc,
             upload=upload,
         )
-        self._rewritten[name] = time.monotonic()
 
     def _is_too_early(self, name: str, version: FileVersion) -> bool:
         """Whether a file that grows was uploaded too short a time ago for its size."""

@@ -14,7 +14,7 @@ import shutil
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ytf.errors import RefusedError
@@ -38,6 +38,10 @@ class ChangedError(Exception):
     """The file is no longer the version that was to be read, or somebody is writing it."""
 
 
+class UnreadableError(Exception):
+    """The file may not be read."""
+
+
 class TooManyFilesError(RefusedError):
     """The directory has more files than a manifest names."""
 
@@ -56,6 +60,8 @@ class LocalDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._beside = path.with_name(f".{path.name}.ytf-sync")
+        self._pins = 0
+        remove_tree(self._beside / "pinned")
         self.skipped: set[str] = set()
         """What the last scan left out: names that are not UTF-8."""
 
@@ -89,28 +95,10 @@ class LocalDirectory:
                         hint="let the program keep what is not a checkpoint somewhere else",
                     )
 
-    @contextlib.contextmanager
-    def pinned(self, names: Mapping[str, FileVersion]) -> Iterator[Mapping[str, Path]]:
-        """Give paths under which these files can be read after the program has removed them.
-
-        They are hard links, which cost nothing. A file that cannot be linked keeps its own path.
-        """
-        folder = self._beside / "pinned"
-        remove_tree(folder)
-        folder.mkdir(parents=True)
-        paths: dict[str, Path] = {}
-        for number, name in enumerate(names):
-            # The path of the file itself, not that of a link to it.
-            source, link = Path(os.path.realpath(self.path / name)), folder / str(number)
-            try:
-                os.link(source, link)
-                paths[name] = link
-            except OSError:
-                paths[name] = source
-        try:
-            yield paths
-        finally:
-            remove_tree(folder)
+    def pin(self, names: Iterable[str]) -> PinnedFiles:
+        """Keep the present versions of these files, whatever the program does to their names."""
+        self._pins += 1
+        return PinnedFiles(self.path, self._beside / "pinned" / str(self._pins), names)
 
     # Restoring
 
@@ -175,6 +163,43 @@ class LocalDirectory:
             return ""
 
 
+class PinnedFiles:
+    """Versions of files that can be read after the program has renamed or removed them.
+
+    They are hard links, which cost nothing. A file that cannot be linked keeps its own path.
+    What a program writes to the file itself still changes it.
+    """
+
+    def __init__(self, directory: Path, folder: Path, names: Iterable[str]) -> None:
+        self._folder = folder
+        self._paths: dict[str, Path] = {}
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+        for number, name in enumerate(names):
+            # The path of the file itself, not that of a link to it.
+            source, link = Path(os.path.realpath(directory / name)), folder / str(number)
+            try:
+                os.link(source, link)
+                self._paths[name] = link
+            except OSError:
+                self._paths[name] = source
+
+    def path(self, name: str) -> Path:
+        """Where a file can be read."""
+        return self._paths[name]
+
+    def version(self, name: str) -> FileVersion | None:
+        """The version as it is now; None if it could not be kept."""
+        try:
+            return _version(self._paths[name].stat())
+        except FileNotFoundError:
+            return None
+
+    def release(self) -> None:
+        """Give the space of removed files back."""
+        remove_tree(self._folder)
+
+
 class FileReader:
     """Reads one version of a file, and knows its checksum then."""
 
@@ -191,6 +216,8 @@ class FileReader:
             descriptor = os.open(self._path, os.O_RDONLY)
         except FileNotFoundError as exc:
             raise ChangedError from exc
+        except PermissionError as exc:
+            raise UnreadableError(f"it cannot be read: {exc.strerror}") from exc
         with open(descriptor, "rb", buffering=0) as file:
             self._check(descriptor)
             while left:

@@ -7,6 +7,9 @@ written up to it, and no later one. Of a file that was written again after the c
 snapshot has the version that was synced last. A file that vanished stays in the snapshots
 up to the time at which it was first missed, which is never too early.
 
+A cut is the beginning of a scan of the directory. A file that is written while the scan
+goes on is younger, and so is everything that means that it is complete.
+
 Files that only grow, such as TensorBoard's, are taken as they are: what they have is right
 at any length.
 """
@@ -134,18 +137,22 @@ class DirectoryHistory:
         self._written: dict[str, int] = {}
         self._missing: dict[str, int] = {}
 
-    def update(self, scan: Scan, synced: Iterable[str], now_ns: int) -> None:
-        """Take a scan that began at ``now_ns``; ``synced`` are the files of the last snapshot."""
+    def update(self, scan: Scan, synced: Iterable[str], began_ns: int, ended_ns: int) -> None:
+        """Take a scan that took this time; ``synced`` are the files of the last snapshot."""
         written: dict[str, int] = {}
         for name, version in scan.items():
             if version == self.scan.get(name):
                 written[name] = self._written[name]
             else:
                 # A time in the future would keep a file out of snapshots until then.
-                written[name] = min(version.mtime_ns, now_ns)
+                written[name] = min(version.mtime_ns, began_ns)
         missing = (name for name in synced if name not in scan)
-        self._missing = {name: self._missing.get(name, now_ns) for name in missing}
+        self._missing = {name: self._missing.get(name, ended_ns) for name in missing}
         self.scan, self._written = scan, written
+
+    def has_grown(self, name: str, version: FileVersion) -> None:
+        """Take a newer version of a file to which programs only append."""
+        self.scan = {**self.scan, name: version}
 
     def written_at(self, name: str) -> int:
         """When the present version of a file was written."""
