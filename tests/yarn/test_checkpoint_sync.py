@@ -77,7 +77,6 @@ def test_a_killed_container_goes_on_elsewhere_from_the_last_snapshot(
         "framework": "none",
         "files": {"train.py": "train.py"},
         "command": f"{gate} export GATE; exec python3 train.py",
-        "max_node_failures": 1,
         "checkpoint_sync": {"dir": "checkpoints", "to": f"hdfs://{place}", "interval_s": 1},
     }
     (yarn.work / "job.yaml").write_text(yaml.safe_dump(spec))
@@ -89,7 +88,7 @@ def test_a_killed_container_goes_on_elsewhere_from_the_last_snapshot(
     eventually(lambda: synced_step(yarn, place) >= 3, 100, told)
     # What TensorBoard would read, while the program has the file open.
     assert read(yarn, f"{place}/events.out.tfevents.1").startswith("step 1\nstep 2\n")
-    node = yarn.status(job)["tasks"][0]["node"]
+    container = yarn.status(job)["tasks"][0]["container"]
 
     program = int((yarn.work / "gate/pid.1").read_text())
     reaper = parent_of(program)
@@ -105,7 +104,7 @@ def test_a_killed_container_goes_on_elsewhere_from_the_last_snapshot(
     status = yarn.wait(job, "SUCCEEDED")
     [task] = status["tasks"]
     assert task["attempt"] == 2
-    assert task["node"] != node
+    assert task["container"] != container
 
     lines = yarn.run("ytf", "logs", job).stdout.splitlines()
     begin = next(line for line in lines if "#2" in line and "begins at" in line)

@@ -380,6 +380,22 @@ def test_names_that_are_no_text_are_left_out(attempt: Attempt, disk: Disk) -> No
     assert set(plain_files(disk)) == {"checkpoint", "ckpt-1.data", "ckpt-1.index"}
 
 
+def test_a_directory_that_is_a_link_is_replaced_and_not_followed(
+    attempt: Attempt, next_attempt: Attempt, tmp_path: Path, disk: Disk, clock: Clock
+) -> None:
+    """YARN gives containers links to files that it shares among them."""
+    attempt.program.save(1)
+    attempt.sync()
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "first").write_bytes(b"1")
+    for number in (2, 3):
+        next_attempt.program.directory.symlink_to(shared)
+        assert next_attempt.begin() == attempt.program.contents()
+        assert contents_of(shared) == {"first": b"1"}
+        next_attempt.program.directory.rename(tmp_path / f"away {number}")
+
+
 def test_a_link_to_a_file_is_that_file(attempt: Attempt, next_attempt: Attempt) -> None:
     attempt.program.write("ckpt-1", b"one")
     (attempt.program.directory / "last").symlink_to("ckpt-1")

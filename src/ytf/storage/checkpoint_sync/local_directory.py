@@ -260,9 +260,12 @@ def is_being_written(path: Path) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with its contents; it is no error if there is none."""
+    """Remove a directory with its contents, or a link to one; it is no error if there is none."""
     with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(path)
+        if path.is_symlink():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
 
 
 class _Progress:
