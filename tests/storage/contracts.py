@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ytf.storage.blobs import Blobs
-from ytf.storage.files import CHUNK, Files, is_temporary
+from ytf.storage.files import CHUNK, Files, ReplacingFiles, is_temporary
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException]:
@@ -228,6 +228,39 @@ class FilesContract:
             files.delete(f"{root}/c")
         with pytest.raises(FileNotFoundError):
             files.rename(f"{root}/no", f"{root}/c")
+        for source in ("b", "e"):
+            with pytest.raises(FileNotFoundError):
+                files.rename(f"{root}/{source}", f"{root}/no/x")
+
+    def test_replace_puts_a_file_in_the_place_of_another(
+        self, files: ReplacingFiles, root: str
+    ) -> None:
+        files.write(f"{root}/a", [b"new"])
+        files.write(f"{root}/b", [b"old, and longer"])
+        files.replace(f"{root}/a", f"{root}/b")
+        files.replace(f"{root}/b", f"{root}/c")
+        assert [each.name for each in files.list(root)] == ["c"]
+        assert b"".join(files.read(f"{root}/c")) == b"new"
+        files.mkdir(f"{root}/d")
+        files.write(f"{root}/d/x", [b"x"])
+        with pytest.raises((FileExistsError, IsADirectoryError)):
+            files.replace(f"{root}/c", f"{root}/d")
+        with pytest.raises(FileNotFoundError):
+            files.replace(f"{root}/no", f"{root}/c")
+        with pytest.raises(FileNotFoundError):
+            files.replace(f"{root}/c", f"{root}/no/x")
+        assert b"".join(files.read(f"{root}/c")) == b"new"
+
+    def test_only_an_empty_directory_is_removed_alone(
+        self, files: ReplacingFiles, root: str
+    ) -> None:
+        files.mkdir(f"{root}/d")
+        files.write(f"{root}/d/x", [b"x"])
+        assert not files.remove_empty_directory(f"{root}/d")
+        files.delete(f"{root}/d/x")
+        assert files.remove_empty_directory(f"{root}/d")
+        assert files.remove_empty_directory(f"{root}/d")
+        assert files.list(root) == []
 
     @pytest.mark.parametrize("name", ["with space", "ünïcode", "%41", "a=b&c", "a+b#c?d", "~x"])
     def test_names_are_taken_literally(self, files: Files, root: str, name: str) -> None:

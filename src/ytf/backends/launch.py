@@ -126,6 +126,7 @@ def make_starter_launch(
             "hide_gpus": spec.hides_gpus(command.task),
             **_staging(spec, job, command.task),
             "libhdfs": spec.libhdfs and group != TENSORBOARD,
+            **_checkpoint_sync(spec, job, command.task),
         },
         memory_mb=resources.memory_mb,
         docker=None
@@ -165,6 +166,21 @@ def _staging(spec: JobSpec, job: JobId, task: TaskId) -> dict[str, Any]:
     if not inputs and not outputs:
         return {}
     return {"stage_in": inputs, "stage_out": outputs, "tasks": spec.groups[group].count}
+
+
+def _checkpoint_sync(spec: JobSpec, job: JobId, task: TaskId) -> dict[str, Any]:
+    """Which directory a starter keeps in sync, if any."""
+    sync = spec.checkpoint_sync_of(task)
+    if sync is None:
+        return {}
+    return {
+        "checkpoint_sync": {
+            "dir": sync.dir,
+            "to": destination(sync, job, task),
+            "interval_s": sync.interval_s,
+            "final_s": sync.final_s,
+        }
+    }
 
 
 def _serves_horovod(ranked: list[tuple[str, int]], task: TaskId) -> bool:

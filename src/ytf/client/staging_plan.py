@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ytf.errors import SpecError, shown
-from ytf.specs.job import JobSpec, StageIn, StageOut, is_url
+from ytf.specs.job import CheckpointSync, JobSpec, StageIn, StageOut, is_url
 from ytf.specs.staging import has_wildcard
 
 
@@ -35,11 +35,18 @@ def resolve_staging(spec: JobSpec, backend: str, base: Path) -> JobSpec:
             for each in given
         )
 
+    def sync(given: CheckpointSync | None, where: str) -> CheckpointSync | None:
+        if given is None:
+            return None
+        to = _resolved(given.to, backend, base, f"{where}checkpoint_sync", False)
+        return msgspec.structs.replace(given, to=to)
+
     groups = {
         name: msgspec.structs.replace(
             group,
             stage_in=inputs(group.stage_in, f"groups.{name}."),
             stage_out=outputs(group.stage_out, f"groups.{name}."),
+            checkpoint_sync=sync(group.checkpoint_sync, f"groups.{name}."),
         )
         for name, group in spec.groups.items()
     }
@@ -48,6 +55,7 @@ def resolve_staging(spec: JobSpec, backend: str, base: Path) -> JobSpec:
         groups=groups,
         stage_in=inputs(spec.stage_in, ""),
         stage_out=outputs(spec.stage_out, ""),
+        checkpoint_sync=sync(spec.checkpoint_sync, ""),
     )
 
 

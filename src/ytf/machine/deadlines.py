@@ -60,7 +60,8 @@ def rendezvous_s(spec: JobSpec) -> float:
     """The time from the last container to every program started."""
     timeouts = spec.timeouts
     stages_in = any(spec.stage_in_of(group) for group in spec.groups)
-    return timeouts.rendezvous_s + (timeouts.stage_in_s if stages_in else 0.0)
+    restores = spec.checkpoint_sync or any(g.checkpoint_sync for g in spec.groups.values())
+    return timeouts.rendezvous_s + (timeouts.stage_in_s if stages_in or restores else 0.0)
 
 
 def first(state: MachineState) -> tuple[str, float] | None:

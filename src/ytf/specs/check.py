@@ -14,6 +14,7 @@ from ytf.specs.grammar import MAX_TASKS, check_group_names
 from ytf.specs.job import (
     TENSORBOARD,
     Backoff,
+    CheckpointSync,
     JobSpec,
     Resources,
     TaskGroupSpec,
@@ -69,6 +70,9 @@ def check(spec: JobSpec) -> None:
     _check_docker(spec)
     _check_timeouts(spec.timeouts)
     check_staging(spec)
+    _check_checkpoint_sync(spec.checkpoint_sync, "checkpoint_sync")
+    for name, group in spec.groups.items():
+        _check_checkpoint_sync(group.checkpoint_sync, f"groups.{name}.checkpoint_sync")
 
 
 def _check_job(spec: JobSpec) -> None:
@@ -254,6 +258,17 @@ def _check_timeouts(timeouts: Timeouts) -> None:
         value: float | None = getattr(timeouts, name)
         if value is not None:
             _seconds(value, f"timeouts.{name}", zero=name in may_be_zero)
+
+
+def _check_checkpoint_sync(sync: CheckpointSync | None, path: str) -> None:
+    if sync is None:
+        return
+    _seconds(sync.final_s, f"{path}.final_s")
+    _seconds(sync.interval_s, f"{path}.interval_s")
+    if sync.interval_s < 1:
+        raise SpecError(
+            f"must be 1 second or more, not {shown(sync.interval_s)}", where=f"{path}.interval_s"
+        )
 
 
 def _check_programs(spec: JobSpec) -> None:

@@ -175,6 +175,24 @@ class StageOut(Spec, frozen=True, kw_only=True):
     """Copy also what a program has left that failed. Default: only after exit code 0."""
 
 
+class CheckpointSync(Spec, frozen=True, kw_only=True):
+    """A directory that a program writes, kept in sync with HDFS: uploaded while the program runs,
+    restored before it starts again.
+    """
+
+    dir: str
+    """The directory in the working directory."""
+    to: str
+    """The directory that is kept in sync with it: an ``hdfs://`` URL, or on the local backend a
+    path. ``{job}``, ``{group}``, ``{index}`` and ``{task}`` are replaced. Another job that syncs
+    to it goes on with what is there, once the first has ended.
+    """
+    interval_s: float = 10.0
+    """How often the directory is looked at. A file that was not changed for this time is whole."""
+    final_s: float = 600.0
+    """How long the last sync after the program's end may take; then the task has failed."""
+
+
 class TaskGroupSpec(Spec, frozen=True, kw_only=True):
     """The tasks of one role."""
 
@@ -227,6 +245,10 @@ class TaskGroupSpec(Spec, frozen=True, kw_only=True):
     """Files for the group's tasks, in addition to the job's ``stage_in``."""
     stage_out: tuple[StageOut, ...] = ()
     """What the group's tasks leave, in addition to the job's ``stage_out``."""
+    checkpoint_sync: CheckpointSync | None = None
+    """A directory of each task of the group, kept in sync with HDFS. Each task needs a place of
+    its own: with several tasks, ``to`` has ``{index}`` or ``{task}`` in it.
+    """
 
 
 class DockerSpec(Spec, frozen=True, kw_only=True):
@@ -254,7 +276,7 @@ class Timeouts(Spec, frozen=True, kw_only=True):
     rendezvous_s: float = 300.0
     """From the last container to the last registered starter, and to every program started."""
     stage_in_s: float = 4 * 3600.0
-    """How much longer that may take for a job with ``stage_in``."""
+    """How much longer that may take for a job with ``stage_in`` or ``checkpoint_sync``."""
     job_s: float | None = None
     """From the first master's start to the end. Default: no limit."""
     lifetime_s: float | None = None
@@ -324,6 +346,10 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     """
     stage_out: tuple[StageOut, ...] = ()
     """What every task leaves in its working directory and is to be kept, likewise."""
+    checkpoint_sync: CheckpointSync | None = None
+    """The checkpoint directory of a program that writes locally, kept in sync with HDFS. It is
+    that of one task: the first chief, else the first worker, else the first task that is tracked.
+    """
     env: str = "node"
     """What ``python`` in the commands is: ``node`` (the node's own), ``current`` (the environment
     that is active at submission) or the path of a venv or conda environment.
@@ -470,6 +496,21 @@ class JobSpec(Spec, frozen=True, kw_only=True):
         own = self.groups[group].stage_out
         return own if group == TENSORBOARD else (*self.stage_out, *own)
 
+    def checkpoint_sync_of(self, task: TaskId) -> CheckpointSync | None:
+        """The directory of a task that is kept in sync, if any."""
+        own = self.groups[group_of(task)].checkpoint_sync
+        if own is None and task == self.checkpoint_writer():
+            return self.checkpoint_sync
+        return own
+
+    def checkpoint_writer(self) -> TaskId | None:
+        """The task that writes checkpoints by convention: the first chief, else worker."""
+        tracked = self.tracked_groups()
+        order = [name for name in self.groups if name in CHIEF_ROLES]
+        order += [name for name in self.groups if name == "worker"]
+        order += [name for name in self.groups if name in tracked]
+        return task_id(order[0], 0) if order else None
+
     def placement_of(self, group: str) -> Placement:
         """How the tasks of a group are placed on the nodes."""
         return self.groups[group].placement or self.placement
@@ -547,6 +588,7 @@ SPECS: tuple[type[Spec], ...] = (
     TaskGroupSpec,
     StageIn,
     StageOut,
+    CheckpointSync,
     Resources,
     Backoff,
     Timeouts,

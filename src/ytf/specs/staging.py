@@ -1,9 +1,10 @@
-"""Stage-in and stage-out of a job spec: their short forms, their checks, their placeholders.
+"""Stage-in, stage-out and checkpoint sync in a job spec: short forms, checks, placeholders.
 
 ::
 
-    stage_in  = [ group ":" ] source [ ":" directory ]
-    stage_out = [ group ":" ] directory ":" destination
+    stage_in         = [ group ":" ] source [ ":" directory ]
+    stage_out        = [ group ":" ] directory ":" destination
+    sync_checkpoints = [ group ":" ] directory ":" destination
 
 A source or destination is a URL, ``hdfs://namenode:8020/path``, or on the local
 backend a path. A colon in its first part belongs to it: only after the path has
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 
 from ytf.errors import SpecError, did_you_mean, shown
 from ytf.specs.ids import JobId, TaskId, group_of, index_of
-from ytf.specs.job import JobSpec, StageIn, StageOut, TaskGroupSpec, is_url
+from ytf.specs.job import CheckpointSync, JobSpec, StageIn, StageOut, TaskGroupSpec, is_url
 
 OWN_DIRECTORY = ".ytf"
 """The directory of ytf's own files in the working directory of a task."""
@@ -54,6 +55,21 @@ def parse_stage_out(
     text: str, groups: Mapping[str, TaskGroupSpec], *, option: str
 ) -> tuple[str | None, StageOut]:
     """The group, None for all, the directory and the destination of an option's value."""
+    group, directory, to = _parse_output(text, groups, option)
+    return group, StageOut(dir=directory, to=to)
+
+
+def parse_checkpoint_sync(
+    text: str, groups: Mapping[str, TaskGroupSpec], *, option: str
+) -> tuple[str | None, CheckpointSync]:
+    """The group, None for the task that writes checkpoints, and what is synced to where."""
+    group, directory, to = _parse_output(text, groups, option)
+    return group, CheckpointSync(dir=directory, to=to)
+
+
+def _parse_output(
+    text: str, groups: Mapping[str, TaskGroupSpec], option: str
+) -> tuple[str | None, str, str]:
     where = f"{option} {shown(text)}"
     found = _DESTINATION.search(text)
     left, _, to = (
@@ -64,7 +80,7 @@ def parse_stage_out(
     group, directory = _split_group(left, groups, where)
     if not directory:
         raise SpecError("the directory is missing", where=where, hint=_OUT_FORMS)
-    return group, StageOut(dir=directory, to=to)
+    return group, directory, to
 
 
 def _split_group(
@@ -90,7 +106,7 @@ def has_wildcard(source: str) -> bool:
     return any(char in source for char in "*?[{")
 
 
-def destination(output: StageOut, job: JobId, task: TaskId) -> str:
+def destination(output: StageOut | CheckpointSync, job: JobId, task: TaskId) -> str:
     """The destination of a task, with its placeholders replaced."""
     return _filled(output.to, str(job), task)
 
@@ -122,7 +138,25 @@ def check_staging(spec: JobSpec) -> None:
                 where=f"groups.{name}.min",
                 hint="leave out min, or shard",
             )
+    _check_checkpoint_sync(spec)
     _check_distinct(spec)
+
+
+def _check_checkpoint_sync(spec: JobSpec) -> None:
+    for where, sync in (
+        ("checkpoint_sync", spec.checkpoint_sync),
+        *((f"groups.{name}.checkpoint_sync", g.checkpoint_sync) for name, g in spec.groups.items()),
+    ):
+        if sync is None:
+            continue
+        if sync.dir == ".":
+            raise SpecError(
+                "the working directory itself cannot be synced",
+                where=where,
+                hint="let the program write its checkpoints to a directory in it",
+            )
+        _check_directory(sync.dir, where)
+        _check_destination(sync.to, where)
 
 
 def _check_url(url: str, where: str) -> None:
@@ -164,13 +198,17 @@ def _check_distinct(spec: JobSpec) -> None:
     """Refuse two outputs with one destination: one would be in the way of the other."""
     seen: dict[str, TaskId] = {}
     for task in spec.tasks():
-        for output in spec.stage_out_of(group_of(task)):
+        outputs: list[StageOut | CheckpointSync] = [*spec.stage_out_of(group_of(task))]
+        sync = spec.checkpoint_sync_of(task)
+        if sync is not None:
+            outputs.append(sync)
+        for output in outputs:
             to = _filled(output.to, "job", task).rstrip("/")
             if to in seen:
                 who = "twice" if seen[to] == task else f"and {seen[to]}"
                 raise SpecError(
                     f"{task} {who} would write to the same destination, {shown(output.to)}",
-                    where="stage_out",
+                    where="stage_out" if isinstance(output, StageOut) else "checkpoint_sync",
                     hint=f"give each its own, for example {output.to.rstrip('/')}/{{task}} "
                     "({job}, {group}, {index} and {task} are replaced)",
                 )

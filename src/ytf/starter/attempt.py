@@ -3,7 +3,8 @@
 ::
 
     prepare → take_port → register → assemble → find_libhdfs → take_gpus → stage_in
-    → wait_for_peers → make_environment → run → stage_out → report_exit
+    → restore_checkpoints → wait_for_peers → make_environment → run → finish_sync → stage_out
+    → report_exit
 
 Each hook runs in the starter's main thread and may wait; an order that comes
 meanwhile ends the attempt from inside the wait. After the last hook the
@@ -46,6 +47,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+    from ytf.starter.checkpoint_sync import CheckpointSync
+    from ytf.starter.runner import RunningProgram
     from ytf.starter.starter import Starter
 
 
@@ -56,7 +59,9 @@ class TaskAttempt:
     ``processes`` are the further ones of each.
     """
 
-    __slots__ = ("env", "exit", "generation", "number", "port", "processes", "spec", "usage")
+    __slots__ = (
+        "env", "exit", "generation", "number", "port", "processes", "spec", "sync", "usage"
+    )  # fmt: skip
 
     def __init__(self, number: int, generation: int) -> None:
         self.number = number
@@ -66,6 +71,7 @@ class TaskAttempt:
         self.env: Dict[bytes, bytes] = {}
         self.processes: List[Dict[bytes, bytes]] = []
         self.exit: Optional[ProgramExit] = None
+        self.sync: Optional[CheckpointSync] = None
         self.usage: Optional[Dict[str, Any]] = None
 
 
@@ -227,6 +233,24 @@ def stage_in(starter: Starter, attempt: TaskAttempt) -> None:
     staging.stage_in(starter, attempt, lambda line: _tell(logs, line))
 
 
+def restore_checkpoints(starter: Starter, attempt: TaskAttempt) -> None:
+    """Restore the directory that is kept in sync, and keep it in sync from then on."""
+    if not starter.config.checkpoint_sync or attempt.exit is not None:
+        return
+    # Only tasks that sync a directory need it.
+    from ytf.starter.checkpoint_sync import CheckpointSync
+
+    logs = _logs(starter, attempt)
+    sync = CheckpointSync(starter, attempt.number, lambda line: _tell(logs, line))
+    sync.begin()
+    if sync.failure:
+        text = "the checkpoints could not be restored: %s" % sync.failure
+        _tell(logs, text)
+        attempt.exit = ProgramExit(CANNOT_RUN, reason=text)
+    else:
+        attempt.sync = sync
+
+
 def wait_for_peers(starter: Starter, attempt: TaskAttempt) -> None:
     """Wait for a cluster spec of this generation that has this task in its place."""
     if attempt.exit is not None:
@@ -343,12 +367,29 @@ def run(starter: Starter, attempt: TaskAttempt) -> None:
     if program.pid is not None:
         log("the program of attempt %d runs as process %d" % (attempt.number, program.pid))
         starter.registry.report_started(attempt.number)
-        starter.wait_until(lambda: program.exit is not None)
+        starter.wait_until(lambda: _has_ended(attempt, program))
     attempt.exit = program.exit
     usage = program.usage()
     if usage is not None:
         attempt.usage = dict(usage, attempt=attempt.number)
     starter.program = None
+
+
+def _has_ended(attempt: TaskAttempt, program: RunningProgram) -> bool:
+    if attempt.sync is not None:
+        attempt.sync.keep_running()
+    return program.exit is not None
+
+
+def finish_sync(starter: Starter, attempt: TaskAttempt) -> None:
+    """Sync the checkpoint directory for the last time; if that fails, so does the attempt."""
+    sync, end = attempt.sync, attempt.exit
+    if sync is None or end is None:
+        return
+    sync.finish(end, starter.config.checkpoint_sync["final_s"], was_asked=False)
+    starter.wait_until(sync.is_finished)
+    attempt.exit = sync.exit(end)
+    attempt.sync = None
 
 
 def stage_out(starter: Starter, attempt: TaskAttempt) -> None:
@@ -394,9 +435,11 @@ HOOKS: Tuple[Callable[[Starter, TaskAttempt], None], ...] = (
     find_libhdfs,
     take_gpus,
     stage_in,
+    restore_checkpoints,
     wait_for_peers,
     make_environment,
     run,
+    finish_sync,
     stage_out,
     report_exit,
 )

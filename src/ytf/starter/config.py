@@ -39,18 +39,19 @@ class StarterConfig:
     ``hadoop_conf`` is the directory of the submitter's Hadoop configuration, ``hdfs_plugin`` that
     of TensorFlow's plugin for HDFS. ``libhdfs``: the program uses Hadoop's own library instead.
     ``docker``: the program runs in a container of the node's engine.
-    ``stage_in`` and ``stage_out`` are for ``ytf.storage``, ``tasks`` is how many its group has.
+    ``stage_in``, ``stage_out`` and ``checkpoint_sync`` are for ``ytf.storage``, ``tasks`` is how
+    many its group has.
     ``zookeeper``: the servers and the path of the job's znode, if the job has that registry.
     """
 
     __slots__ = (
-        "attempt", "container", "control_ports", "docker", "environment", "finder", "framework",
-        "generation", "gpu_locks", "gpus", "grace_s", "group", "hadoop_conf", "hdfs_plugin",
-        "heartbeat_timeout_s", "helper", "helper_env", "hide_gpus", "host", "index", "inherited",
-        "job", "libhdfs", "log_dir", "log_limit_mb", "log_prefix", "master", "master_attempt",
-        "master_file", "master_silence_s", "parent", "port", "processes", "program", "ranked",
-        "registry", "secret_file", "stage_in", "stage_out", "task_ports", "tasks", "wait_for_peers",
-        "zookeeper",
+        "attempt", "checkpoint_sync", "container", "control_ports", "docker", "environment",
+        "finder", "framework", "generation", "gpu_locks", "gpus", "grace_s", "group", "hadoop_conf",
+        "hdfs_plugin", "heartbeat_timeout_s", "helper", "helper_env", "hide_gpus", "host", "index",
+        "inherited", "job", "libhdfs", "log_dir", "log_limit_mb", "log_prefix", "master",
+        "master_attempt", "master_file", "master_silence_s", "parent", "port", "processes",
+        "program", "ranked", "registry", "secret_file", "stage_in", "stage_out", "task_ports",
+        "tasks", "wait_for_peers", "zookeeper",
     )  # fmt: skip
 
     def __init__(
@@ -100,6 +101,7 @@ class StarterConfig:
         self.stage_in = given.objects("stage_in")
         self.stage_out = given.objects("stage_out")
         self.tasks = given.maybe_count("tasks") or 1
+        self.checkpoint_sync = given.checkpoint_sync()
 
     @property
     def task(self) -> str:
@@ -208,6 +210,18 @@ class _Given:
         value = self._values.get(key, [])
         if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
             raise self._wrong(key, "a list of objects")
+        return value
+
+    def checkpoint_sync(self) -> Dict[str, Any]:
+        key = "checkpoint_sync"
+        value = self._values.get(key, {})
+        if not isinstance(value, dict):
+            raise self._wrong(key, "an object")
+        if value and not (
+            all(isinstance(value.get(each), str) for each in ("dir", "to"))
+            and all(isinstance(value.get(each), (int, float)) for each in ("interval_s", "final_s"))
+        ):
+            raise self._wrong(key, "an object with dir, to, interval_s and final_s")
         return value
 
     def variables(self, key: str) -> Dict[str, str]:

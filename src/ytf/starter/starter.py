@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from ytf.starter.program_logs import ProgramLogs
     from ytf.starter.runner import Runner, RunningProgram
 
+SYNC_MARGIN_S = 2.0
+"""How much longer than the grace period the last sync of checkpoints may take after a stop."""
 FLUSH_S = 2.0
 """How long undelivered reports may take after a stop: the master that ordered it is there."""
 WAKE_S = 1.0
@@ -193,12 +195,17 @@ class Starter:
             order = exc.order
             log("%s becomes attempt %d" % (self.config.task, order.attempt))
             self._end_program(order.grace_s)
+            self._finish_sync(None)
             self.helpers.end_all()
             return TaskAttempt(order.attempt, order.generation), None
         except ShutdownError as exc:
             shutdown = exc.shutdown
             log("leaving with exit code %d: %s" % (shutdown.code, shutdown.reason), last=True)
+            began = time.monotonic()
             self._end_program(self._grace_s(shutdown))
+            if shutdown.code == STOPPED:
+                # The master waits for the grace period, and a little longer.
+                self._finish_sync(began + self._grace_s(shutdown) + SYNC_MARGIN_S)
             self.helpers.end_all()
             if shutdown.code == STOPPED and not self.registry.flush(FLUSH_S):
                 log("not every report was taken by the master")
@@ -290,7 +297,30 @@ class Starter:
                 program.end_now()
                 killed = True
             self._take(KILL_WAIT_S if killed else left_s)
+        self.attempt.exit = program.exit
         self.program = None
+
+    def _finish_sync(self, deadline: Optional[float]) -> None:
+        """Sync the checkpoints of a program that was told to end, up to the deadline if any.
+
+        It returns early if a stop comes meanwhile. Nothing happens if no program ran.
+        """
+        sync, end = self.attempt.sync, self.attempt.exit
+        if sync is None or end is None:
+            return
+        limit_s = float(self.config.checkpoint_sync["final_s"])
+        if deadline is not None:
+            limit_s = min(limit_s, max(deadline - time.monotonic(), 0.0))
+        sync.finish(end, limit_s, was_asked=True)
+        while not sync.is_finished():
+            if deadline is None and self.desired.shutdown() is not None:
+                deadline = time.monotonic() + self.config.grace_s
+            if deadline is not None and time.monotonic() > deadline:
+                log("the last sync of the checkpoints is given up: the time is over")
+                break
+            self._take(WAKE_S)
+        if sync.failure:
+            log("the last sync of the checkpoints failed: %s" % sync.failure)
 
     def _kill_program(self) -> None:
         """Kill the program's processes after a bug; relies on as little state as possible."""

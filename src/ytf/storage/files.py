@@ -114,8 +114,23 @@ class Files(Protocol):
         """Move a file or directory within the file system, atomically.
 
         :class:`FileExistsError` if ``target`` exists already,
-        :class:`FileNotFoundError` if ``source`` does not.
+        :class:`FileNotFoundError` if ``source`` or the directory of ``target`` does not.
         """
+        ...
+
+
+class ReplacingFiles(Files, Protocol):
+    """A file system with files of users, whose paths may get other contents."""
+
+    def replace(self, source: str, target: str) -> None:
+        """Move a file atomically; a file that is at ``target`` is replaced.
+
+        Raises :class:`FileNotFoundError` as :meth:`rename` does.
+        """
+        ...
+
+    def remove_empty_directory(self, path: str) -> bool:
+        """Remove a directory that has nothing in it; returns whether it is gone."""
         ...
 
 

@@ -198,6 +198,29 @@ class HdfsFiles:
             changes=True,
         )
 
+    def replace(self, source: str, target: str) -> None:
+        """See :meth:`Files.replace`."""
+        source, target = _clean(source), _clean(target)
+        self.client.call(
+            f"rename {source} to {target}",
+            lambda native: native.rename(source, target, True),
+            changes=True,
+        )
+
+    def remove_empty_directory(self, path: str) -> bool:
+        """See :meth:`Files.remove_empty_directory`."""
+        path = _clean(path)
+        try:
+            self.client.call(
+                f"delete {path}",
+                lambda native: native.delete(path, False),
+                changes=True,
+                repeatable=True,
+            )
+        except HdfsNotEmptyError:
+            return False
+        return True
+
 
 class HdfsBlobs(BlobReader):
     """Blobs as files below a directory of HDFS, readable by their owner only.

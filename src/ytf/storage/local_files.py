@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pwd
 import shutil
@@ -107,6 +108,22 @@ class LocalFiles:
         else:
             os.link(source, _absolute(target))
             os.unlink(source)
+
+    def replace(self, source: str, target: str) -> None:
+        """See :meth:`Files.replace`."""
+        os.replace(_absolute(source), _absolute(target))
+
+    def remove_empty_directory(self, path: str) -> bool:
+        """See :meth:`Files.remove_empty_directory`."""
+        try:
+            os.rmdir(_absolute(path))
+        except FileNotFoundError:
+            return True
+        except OSError as exc:
+            if exc.errno != errno.ENOTEMPTY:
+                raise
+            return False
+        return True
 
 
 def _absolute(path: str) -> str:

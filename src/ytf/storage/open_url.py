@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from ytf.errors import SettingsError
 from ytf.hadoop.conf import Configuration
-from ytf.storage.files import Files
+from ytf.storage.files import ReplacingFiles
 from ytf.storage.hdfs import HdfsFiles, path_of
 from ytf.storage.local_files import LocalFiles
 from ytf.storage.viewfs import SCHEME, resolve_viewfs
@@ -14,7 +14,7 @@ from ytf.storage.viewfs import SCHEME, resolve_viewfs
 _FILE = "file://"
 
 
-def open_url(url: str, conf: Configuration) -> tuple[Files, str]:
+def open_url(url: str, conf: Configuration) -> tuple[ReplacingFiles, str]:
     """Return the file system of a URL or an absolute path, and the path in it.
 
     No connection is made yet. Of ``hdfs://`` URLs nothing is unquoted, as in Hadoop.

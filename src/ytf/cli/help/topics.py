@@ -27,6 +27,7 @@ _KEYS_OF = {
     "Resources": "Keys of resources",
     "StageIn": "Keys of stage_in entries",
     "StageOut": "Keys of stage_out entries",
+    "CheckpointSync": "Keys of checkpoint_sync",
     "Backoff": "Keys of backoff",
     "Timeouts": "Keys of timeouts",
     "MasterSpec": "Keys of master",

@@ -176,6 +176,14 @@ def _add_data(p: Parser) -> None:
         "destination are replaced; repeatable",
     )
     g.add_argument(
+        "--sync_checkpoints",
+        metavar="<sync>",
+        action="append",
+        help="[<group>:]<dir>:<destination>: keep a directory that a program writes in sync with "
+        "HDFS while it runs, and restore it before it starts again; without a group, that of the "
+        "first chief or worker; placeholders as in --stage_out",
+    )
+    g.add_argument(
         "--env",
         metavar="<env>",
         help="what python in the command is: node (the node's own, the default), current (the "

@@ -20,6 +20,7 @@ from ytf.specs.durations import parse_duration
 from ytf.specs.grammar import Place, Quantity
 from ytf.specs.job import (
     TENSORBOARD,
+    CheckpointSync,
     DockerRuntime,
     DockerSpec,
     Framework,
@@ -33,7 +34,7 @@ from ytf.specs.job import (
     TaskGroupSpec,
     Timeouts,
 )
-from ytf.specs.staging import parse_stage_in, parse_stage_out
+from ytf.specs.staging import parse_checkpoint_sync, parse_stage_in, parse_stage_out
 
 _TENSORBOARD_MEMORY_MB = 1024
 _CHOICE = TypeVar("_CHOICE", bound=Enum)
@@ -50,6 +51,7 @@ _OPTIONS = {
     "files": "--files",
     "stage_in": "--stage_in",
     "stage_out": "--stage_out",
+    "checkpoint_sync": "--sync_checkpoints",
     "env": "--env",
     "task_env": "--task_env",
     "python": "--python",
@@ -94,6 +96,7 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
     groups = _with_processes(groups, args.processes or ())
     groups, placement = _with_placements(groups, args.placement or ())
     groups, stage_in, stage_out = _with_staging(groups, args)
+    groups, checkpoint_sync = _with_checkpoint_sync(groups, args.sync_checkpoints or ())
     spec = JobSpec(
         groups=groups,
         command=args.task_command[0] if args.task_command else None,
@@ -105,6 +108,7 @@ def job_spec(args: Namespace, settings: Settings) -> JobSpec:
         files=parse_files(args.files or ()),
         stage_in=stage_in,
         stage_out=stage_out,
+        checkpoint_sync=checkpoint_sync,
         env=_setting_or(settings, "env", default.env),
         task_env=_variables(args.task_env or ()),
         python=settings.get("python"),
@@ -406,6 +410,27 @@ def _with_staging(
         tuple(each for own, each in inputs if own is None),
         tuple(each for own, each in outputs if own is None),
     )
+
+
+def _with_checkpoint_sync(
+    groups: Groups, values: Sequence[str]
+) -> tuple[Groups, CheckpointSync | None]:
+    """The groups with their own directories of ``--sync_checkpoints``, and the job's."""
+    own: dict[str | None, CheckpointSync] = {}
+    for text in values:
+        group, sync = parse_checkpoint_sync(text, groups, option="--sync_checkpoints")
+        if group in own:
+            raise SpecError(
+                f"{group or 'the job'} already has a directory that is kept in sync",
+                where=f"--sync_checkpoints {text!r}",
+                hint="let the program write everything to one directory",
+            )
+        own[group] = sync
+    changed = {
+        name: msgspec.structs.replace(group, checkpoint_sync=own.get(name))
+        for name, group in groups.items()
+    }
+    return changed, own.get(None)
 
 
 def _by_group(
