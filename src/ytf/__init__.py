@@ -11,12 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ytf.backends.api import LogLine
     from ytf.client.job import Job, Outcome, job, jobs, submit
+    from ytf.client.run import run, start
     from ytf.errors import (
         InternalError,
         JobFailedError,
         NotFoundError,
         OutcomeUnknownError,
         RefusedError,
+        RunFailed,
         SettingsError,
         SpecError,
         UnreachableError,
@@ -74,6 +76,7 @@ __all__ = [
     "Placement",
     "RefusedError",
     "Resources",
+    "RunFailed",
     "SettingsError",
     "SpecError",
     "StageIn",
@@ -87,6 +90,8 @@ __all__ = [
     "YtfError",
     "job",
     "jobs",
+    "run",
+    "start",
     "submit",
 ]
 
@@ -94,6 +99,7 @@ _MODULES = {
     "ytf.backends.api": ("LogLine",),
     "ytf.specs.usage": ("GpuUsage", "TaskUsage"),
     "ytf.client.job": ("Job", "Outcome", "job", "jobs", "submit"),
+    "ytf.client.run": ("run", "start"),
     "ytf.specs.job": (
         "Backoff",
         "DockerRuntime",

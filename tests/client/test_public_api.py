@@ -33,8 +33,11 @@ PUBLIC = [
     "Placement",
     "RefusedError",
     "Resources",
+    "RunFailed",
     "SettingsError",
     "SpecError",
+    "StageIn",
+    "StageOut",
     "TaskGroupSpec",
     "TaskState",
     "TaskStatus",
@@ -44,6 +47,8 @@ PUBLIC = [
     "YtfError",
     "job",
     "jobs",
+    "run",
+    "start",
     "submit",
 ]
 

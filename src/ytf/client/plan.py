@@ -57,12 +57,13 @@ def make_plan(
     tensorboard: Callable[[], TensorBoardCommand],
     base: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    keeps_results: bool = False,
 ) -> Plan:
     """Check a spec, look up its files, and resolve it for a backend.
 
     Relative paths are relative to ``base`` (default: the working directory).
     ``tensorboard`` returns the program that runs TensorBoard; it is called only if
-    the job has one.
+    the job has one. ``keeps_results``: see ``Plan``.
     """
     check(spec)
     base = working_directory() if base is None else base.absolute()
@@ -116,6 +117,7 @@ def make_plan(
         user=user,
         uploads=tuple(uploads),
         notes=(*links, *frameworks.notes, *_notes(resolved, backend, script or None)),
+        keeps_results=keeps_results,
     )
 
 
