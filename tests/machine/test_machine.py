@@ -11,7 +11,15 @@ from ytf.machine import events as e
 from ytf.machine.deadlines import JOB
 from ytf.machine.machine import Machine
 from ytf.specs.ids import ContainerId, RequestId
-from ytf.specs.job import Backoff, JobSpec, OnFailure, Resources, TaskGroupSpec, Timeouts
+from ytf.specs.job import (
+    Backoff,
+    JobSpec,
+    OnFailure,
+    Resources,
+    StageIn,
+    TaskGroupSpec,
+    Timeouts,
+)
 from ytf.specs.status import FinalStatus, JobState, TaskState
 
 # ---------------------------------------------------------------- the usual way
@@ -269,6 +277,20 @@ def test_a_pause_before_a_restart_may_be_longer_than_a_rendezvous() -> None:
     world.run_all()
     assert world.machine.job_state is JobState.RUNNING
     assert world.machine.state.final is None
+
+
+def test_a_stage_in_may_be_longer_than_a_rendezvous() -> None:
+    source = StageIn(source="hdfs:///data")
+    groups = {"worker": TaskGroupSpec(count=2, stage_in=(source,))}
+    spec = JobSpec(groups=groups, command="x", timeouts=Timeouts(stage_in_s=3600))
+    world = Scenario(spec)
+    world.allocate_all()
+    began = world.now
+    world.register_all()
+    world.pass_deadline()
+    assert world.now == began + 300 + 3600
+    assert "within 3900 s" in world.machine.state.diagnostics
+    assert world.outcome() is FinalStatus.FAILED
 
 
 def test_a_starter_that_never_registers_ends_the_wait_with_its_name() -> None:

@@ -459,10 +459,11 @@ class Machine:
         if state.running_since is None and self._table.all_started():
             state.running_since = at
         if state.final is None:
-            deadlines.update(state, self._table, at)
             paused = RESTART in state.deadlines
             if state.addresses_changed and not paused and self._table.all_registered():
                 self._publish()
+            # After that: with a cluster spec the start is over, and the next event may be far.
+            deadlines.update(state, self._table, at)
             end = job_end.outcome(self._table)
             if end is not None:
                 self._end(*end, at)

@@ -24,6 +24,7 @@ _FINAL_NUMBERS = {
 }  # fmt: skip
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class StoppedError(Exception):
@@ -104,24 +105,18 @@ def copy_all(
         if stopped.is_set():
             raise StoppedError
 
+    def attempt(item: T) -> None:
+        check()
+        copy(item, check)
+
     def work(item: T) -> None:
-        for left in range(TRIES - 1, -1, -1):
-            check()
-            try:
-                copy(item, check)
-                return
-            except StoppedError:
-                raise
-            except OSError as exc:
-                if left == 0 or not is_temporary(exc):
-                    stopped.set()
-                    raise
-                pause_s = FIRST_PAUSE_S * 2 ** (TRIES - 1 - left)
-                note(f"{describe(item)}: {exc}; it is tried again in {pause_s:.0f} s")
-                stopped.wait(pause_s)
-            except BaseException:
-                stopped.set()
-                raise
+        try:
+            retry(
+                lambda: attempt(item), lambda text: note(f"{describe(item)}: {text}"), stopped.wait
+            )
+        except BaseException:
+            stopped.set()
+            raise
 
     with ThreadPoolExecutor(streams) as pool:
         futures = [pool.submit(work, item) for item in items]
@@ -136,6 +131,28 @@ def copy_all(
     for error in errors:
         if not isinstance(error, StoppedError):
             raise error
+
+
+def retry(
+    action: Callable[[], R],
+    note: Callable[[str], None],
+    pause: Callable[[float], object] = time.sleep,
+) -> R:
+    """Return the result of ``action``, which is repeated while its errors are temporary.
+
+    ``note`` gets a sentence for each repetition. Raises the last error.
+    """
+    pause_s = FIRST_PAUSE_S
+    for _ in range(TRIES - 1):
+        try:
+            return action()
+        except OSError as exc:
+            if not is_temporary(exc):
+                raise
+            note(f"{exc}; it is tried again in {pause_s:.0f} s")
+        pause(pause_s)
+        pause_s *= 2
+    return action()
 
 
 def is_temporary(exc: OSError) -> bool:

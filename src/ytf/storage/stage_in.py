@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from ytf.errors import NotFoundError, SpecError, YtfError
 from ytf.starter.config import CONTAINER_DIR
 from ytf.storage.container_conf import helper_configuration
-from ytf.storage.copy_pool import ContentError, Progress, copy_all
+from ytf.storage.copy_pool import ContentError, Progress, copy_all, retry
 from ytf.storage.disk_space import DiskFullError, DiskSpace
 from ytf.storage.helper_protocol import StarterLink, run
 from ytf.storage.open_url import open_url
@@ -42,7 +42,10 @@ _FULL = (
 def work(link: StarterLink) -> None:
     """Do what a starter asks for; raises ``YtfError`` or ``OSError`` with a text for users."""
     request = link.request
-    plan = make_plan(request["sources"], request["index"], request["tasks"])
+    plan = retry(
+        lambda: make_plan(request["sources"], request["index"], request["tasks"]),
+        lambda text: link.tell({"note": text}),
+    )
     stage = StageIn(plan, request["node"], lambda kind, text: link.tell({kind: text}))
     link.tell({"done": stage.run()})
 
@@ -87,7 +90,12 @@ class StageIn:
         self._progress = Progress(len(plan.files), plan.size, lambda text: tell("progress", text))
 
     def run(self) -> str:
-        """Copy what is missing; returns a summary."""
+        """Copy what is missing; returns a summary. To be called once."""
+        with contextlib.closing(self._complete):
+            self._copy_missing()
+        return self._progress.summary()
+
+    def _copy_missing(self) -> None:
         missing = [each for each in self._plan.files if not self._is_there(each)]
         try:
             self._space.require(sum(each.size - _size(_part(each)) for each in missing))
@@ -105,7 +113,6 @@ class StageIn:
             if isinstance(exc, YtfError) or exc.errno is None:
                 raise
             raise OSError(f"cannot write to the working directory on {self._node}: {exc}") from exc
-        return self._progress.summary()
 
     def _is_there(self, file: StagedFile) -> bool:
         if not os.path.lexists(file.target):
@@ -124,7 +131,6 @@ class StageIn:
         return True
 
     def _make_directory(self, path: str) -> None:
-        os.makedirs(path or ".", exist_ok=True)
         real = os.path.realpath(path or ".")
         if real != self._root and not real.startswith(self._root + os.sep):
             # What is shipped with a job are links to files that the node shares among jobs.
@@ -132,6 +138,7 @@ class StageIn:
                 f"{path} is a link to {real}, outside the working directory: nothing is written "
                 "there; stage into another directory"
             )
+        os.makedirs(real, exist_ok=True)
 
     def _copy(self, file: StagedFile, check: Callable[[], None]) -> None:
         part = _part(file)
@@ -221,6 +228,10 @@ class CompleteFiles:
             self._known[_identity(file)] = copy
             line = [*_identity(file), copy.size, copy.mtime_ns, copy.crc]
             self._file.write(json.dumps(line) + "\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def _identity(file: StagedFile) -> tuple[str, str, int]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from ytf.errors import RefusedError
 from ytf.storage.container_conf import helper_configuration
-from ytf.storage.copy_pool import ContentError, Progress, copy_all
+from ytf.storage.copy_pool import ContentError, Progress, copy_all, retry
 from ytf.storage.files import Files, FileStatus
 from ytf.storage.helper_protocol import StarterLink, run
 from ytf.storage.open_url import open_url
@@ -50,7 +50,7 @@ def work(link: StarterLink) -> None:
         files, path = open_url(each["url"], conf)
         destination = Destination(files, path, request["job"], request["task"])
         if request["check"]:
-            destination.check()
+            retry(destination.check, lambda text: link.tell({"note": text}))
             continue
         stage = StageOut(each["dir"], destination, lambda kind, text: link.tell({kind: text}))
         link.tell({"done": f"{each['dir']} to {files.uri(path)}: {stage.run()}"})
@@ -83,6 +83,8 @@ class Destination:
 
     def publish(self, entries: dict[str, tuple[int, int]]) -> None:
         """Give what is in ``scratch`` its name; ``entries`` are the size and checksum of each."""
+        if not self._exists(self.scratch) and not self._is_foreign():
+            return  # done by a call before, whose answer was lost
         manifest = {"job": self._job, "task": self._task, "files": entries}
         path = posixpath.join(self.scratch, MANIFEST)
         self.files.delete(path)
@@ -171,8 +173,12 @@ class StageOut:
             else:
                 found.append(each)
         scratch = self._destination.scratch
-        for folder in folders:
-            self._files.mkdir(posixpath.join(scratch, folder).rstrip("/"), _DIRECTORY_MODE)
+
+        def make_directories() -> None:
+            for folder in folders:
+                self._files.mkdir(posixpath.join(scratch, folder).rstrip("/"), _DIRECTORY_MODE)
+
+        retry(make_directories, lambda text: self._tell("note", text))
         self._there = {each.path: each.size for each in _tree(self._files, scratch)}
         size = sum(each.size for each in found)
         self._progress = Progress(len(found), size, lambda text: self._tell("progress", text))
@@ -186,7 +192,9 @@ class StageOut:
         written = {posixpath.join(scratch, each.name) for each in found}
         for path in self._there.keys() - written:
             self._files.delete(path)
-        self._destination.publish(self._entries)
+        retry(
+            lambda: self._destination.publish(self._entries), lambda text: self._tell("note", text)
+        )
         return self._progress.summary()
 
     def _copy(self, file: LocalFile, check: Callable[[], None]) -> None:
