@@ -52,7 +52,7 @@ def work(link: StarterLink) -> None:
         if request["check"]:
             retry(destination.check, lambda text: link.tell({"note": text}))
             continue
-        stage = StageOut(each["dir"], destination, lambda kind, text: link.tell({kind: text}))
+        stage = StageOutCopy(each["dir"], destination, lambda kind, text: link.tell({kind: text}))
         link.tell({"done": f"{each['dir']} to {files.uri(path)}: {stage.run()}"})
 
 
@@ -145,7 +145,7 @@ class LocalFile:
     size: int
 
 
-class StageOut:
+class StageOutCopy:
     """The copy of one directory, or of one file, to its destination."""
 
     def __init__(
