@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ytf.backends.api import JobHandle
 from ytf.client.follow import ATTEMPT_END_EVENTS
+from ytf.client.job import Job
 from ytf.client.status_text import describe_exit
 from ytf.errors import NotFoundError, OutcomeUnknownError, RunFailed, UnreachableError
 from ytf.functions.results import TaskResults
@@ -40,6 +41,23 @@ def read_results(handle: JobHandle, final: JobStatus) -> list[object]:
     for task, result in results.items():
         values.extend(_values(tasks[task], result))
     return values
+
+
+def first_values(job: Job) -> dict[TaskId, object]:
+    """Return what the first process of each task returned that has, of an ended job.
+
+    Raises ``RunFailed`` for the first failure of one that has not succeeded.
+    """
+    status = job.status()
+    if status.state is not JobState.SUCCEEDED:
+        job.results()
+    files, folder = job._handle.results()
+    found: dict[TaskId, object] = {}
+    for task in status.tasks:
+        results = TaskResults(files, f"{folder}/{task.group}-{task.index}")
+        if results.has_value(0):
+            found[task_id(task.group, task.index)] = results.value(0)
+    return found
 
 
 def _values(task: TaskStatus, results: TaskResults) -> Iterator[object]:

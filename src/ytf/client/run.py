@@ -122,7 +122,11 @@ def start(
 
 
 def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
-    """Submit a job of which all tasks make the call; their results are kept."""
+    """Submit a job of which the tasks make the call, and keep what they return.
+
+    The spec's commands end with :data:`COMMAND`, which makes it. TensorBoard makes it only
+    if it has a command of its own.
+    """
     # The environment of this process, which has what the function uses, need not be the
     # active one.
     spec = msgspec.structs.replace(
@@ -133,7 +137,11 @@ def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
             for name, each in spec.groups.items()
         },
     )
-    calling = [name for name, each in spec.groups.items() if name != TENSORBOARD]
+    calling = [
+        name
+        for name, each in spec.groups.items()
+        if name != TENSORBOARD or each.command is not None
+    ]
     environments = {name: _environment(spec, name) for name in calling}
     with tempfile.TemporaryDirectory(prefix="ytf-") as temporary:
         folder = Path(temporary, FOLDER)
@@ -152,8 +160,9 @@ def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
             groups={
                 name: msgspec.structs.replace(
                     each,
-                    command=COMMAND if environments[name].prefix else NODE_COMMAND,
-                    stage_out=(*each.stage_out, results),
+                    command=_command(each.command or spec.command, environments[name]),
+                    # TensorBoard returns nothing, and is stopped with the job.
+                    stage_out=each.stage_out if name == TENSORBOARD else (*each.stage_out, results),
                 )
                 if name in environments
                 else each
@@ -184,6 +193,11 @@ def wait_or_kill(job: Job) -> JobStatus:
         raise
     assert known is not None  # follow() yields at least once
     return known
+
+
+def _command(given: str | None, environment: TaskEnvironment) -> str:
+    text = given or COMMAND
+    return text if environment.prefix else text.replace(COMMAND, NODE_COMMAND)
 
 
 def _own_prefix(env: str) -> str:

@@ -36,6 +36,8 @@ class Call:
     function: Callable[..., object]
     args: Sequence[object] = ()
     kwargs: Mapping[str, object] = field(default_factory=dict)
+    packages: frozenset[str] = frozenset()
+    """Further packages that it imports, which nothing in it tells."""
 
     @property
     def name(self) -> str:
@@ -65,7 +67,8 @@ def pickle_call(call: Call, file: IO[bytes]) -> set[str]:
     except Exception as exc:
         # Whatever a __reduce__ of the user's raises.
         raise _explained(call, exc) from exc
-    return {*pickler.packages, *imported_packages(call.function)} - {"__main__", "builtins"}
+    imported = [imported_packages(part) for _, part in call.parts()]
+    return {*pickler.packages, *call.packages}.union(*imported) - {"__main__", "builtins"}
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
