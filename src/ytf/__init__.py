@@ -11,16 +11,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ytf.backends.api import LogLine
     from ytf.client.job import Job, Outcome, job, jobs, submit
+    from ytf.client.run import run, start
+    from ytf.client.run_on_yarn import run_on_yarn, upload_env
+    from ytf.client.topologies import (
+        Metrics,
+        NodeLabel,
+        TaskSpec,
+        ps_strategy_topology,
+        single_server_topology,
+    )
     from ytf.errors import (
         InternalError,
         JobFailedError,
         NotFoundError,
         OutcomeUnknownError,
         RefusedError,
+        RunFailed,
         SettingsError,
         SpecError,
         UnreachableError,
         YtfError,
+    )
+    from ytf.functions.experiments import (
+        DataLoaderArgs,
+        DistributedDataParallelArgs,
+        Experiment,
+        KerasExperiment,
+        PytorchExperiment,
+        get_safe_experiment_fn,
     )
     from ytf.specs.job import (
         Backoff,
@@ -52,8 +70,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Backoff",
     "ClusterSpec",
+    "DataLoaderArgs",
+    "DistributedDataParallelArgs",
     "DockerRuntime",
     "DockerSpec",
+    "Experiment",
     "FinalStatus",
     "Framework",
     "GpuUsage",
@@ -65,35 +86,65 @@ __all__ = [
     "JobState",
     "JobStatus",
     "JobSummary",
+    "KerasExperiment",
     "LogLine",
     "MasterSpec",
+    "Metrics",
+    "NodeLabel",
     "NotFoundError",
     "OnFailure",
     "Outcome",
     "OutcomeUnknownError",
     "Placement",
+    "PytorchExperiment",
     "RefusedError",
     "Resources",
+    "RunFailed",
     "SettingsError",
     "SpecError",
     "StageIn",
     "StageOut",
     "TaskGroupSpec",
+    "TaskSpec",
     "TaskState",
     "TaskStatus",
     "TaskUsage",
     "Timeouts",
     "UnreachableError",
     "YtfError",
+    "get_safe_experiment_fn",
     "job",
     "jobs",
+    "ps_strategy_topology",
+    "run",
+    "run_on_yarn",
+    "single_server_topology",
+    "start",
     "submit",
+    "upload_env",
 ]
 
 _MODULES = {
     "ytf.backends.api": ("LogLine",),
     "ytf.specs.usage": ("GpuUsage", "TaskUsage"),
     "ytf.client.job": ("Job", "Outcome", "job", "jobs", "submit"),
+    "ytf.client.run": ("run", "start"),
+    "ytf.client.run_on_yarn": ("run_on_yarn", "upload_env"),
+    "ytf.client.topologies": (
+        "Metrics",
+        "NodeLabel",
+        "TaskSpec",
+        "ps_strategy_topology",
+        "single_server_topology",
+    ),
+    "ytf.functions.experiments": (
+        "DataLoaderArgs",
+        "DistributedDataParallelArgs",
+        "Experiment",
+        "KerasExperiment",
+        "PytorchExperiment",
+        "get_safe_experiment_fn",
+    ),
     "ytf.specs.job": (
         "Backoff",
         "DockerRuntime",

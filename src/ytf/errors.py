@@ -10,6 +10,7 @@
     ├── UnreachableError     a peer could not be reached; nothing was done      (exit 1)
     ├── OutcomeUnknownError  the peer may or may not have done it               (exit 1)
     ├── JobFailedError       the job ended FAILED or KILLED                     (exit 1)
+    │   └── RunFailed        a function raised in a task, or left no result     (exit 1)
     └── InternalError        a bug in ytf: please report it                     (exit 70)
 
 A task's non-zero exit is data, never an exception.
@@ -32,6 +33,7 @@ __all__ = [
     "NotFoundError",
     "OutcomeUnknownError",
     "RefusedError",
+    "RunFailed",
     "SettingsError",
     "SpecError",
     "UnreachableError",
@@ -89,6 +91,29 @@ class OutcomeUnknownError(YtfError, ConnectionError):
 
 class JobFailedError(YtfError):
     """A job that was waited for ended FAILED or KILLED."""
+
+
+class RunFailed(JobFailedError):  # noqa: N818 (tf-yarn's users know it by this name)
+    """A function of a job did not return: it raised in a task, or the task or the job died.
+
+    ``task`` is the first that failed, ``worker:1``, and ``node`` where it ran, as far as that
+    is known. ``remote_traceback`` is the text of the traceback there; ``__cause__`` the
+    exception itself, if it can be unpickled here.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        task: str | None = None,
+        node: str | None = None,
+        remote_traceback: str = "",
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.task = task
+        self.node = node
+        self.remote_traceback = remote_traceback
 
 
 class InternalError(YtfError):

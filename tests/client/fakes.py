@@ -30,6 +30,7 @@ from ytf.specs.status import (
     TaskState,
     TaskStatus,
 )
+from ytf.storage.files import Files
 
 JOB = JobId("local_1_a")
 
@@ -96,6 +97,9 @@ class FakeHandle:
             raise RefusedError(f"job {self.job} has not ended")
         return RemovedItem(what="record and logs", where="/h", size=1200)
 
+    def results(self) -> tuple[Files, str]:
+        raise FileNotFoundError(self.job)
+
     def credentials(self) -> JobCredentials:
         raise NotFoundError(f"nobody can take part in {self.job}")
 
@@ -136,6 +140,9 @@ class FakeBackend:
         on_commit()
         self.submitted.append(plan)
         return self.handle
+
+    def results_url(self) -> str:
+        return "/h/{job}/results/{task}"
 
     def open(self, job: JobId) -> JobHandle:
         if job != self.handle.job:

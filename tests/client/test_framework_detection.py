@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ytf.client.framework_detection import LONGEST_SCRIPT, find_framework, imported_packages
+from ytf.client.framework_detection import find_framework
+from ytf.functions.source_imports import LONGEST_SCRIPT, imported_packages
 from ytf.specs.job import Framework
 
 

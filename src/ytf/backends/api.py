@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ytf.specs.ids import ContainerId, JobId, TaskId
     from ytf.specs.status import ClusterSpec, JobEvent, JobInfo, JobRecord, JobStatus, JobSummary
     from ytf.storage.blobs import Blobs
+    from ytf.storage.files import Files
     from ytf.web.page_auth import PageAuth
 
 
@@ -184,6 +185,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     uploads: tuple[Upload, ...] = ()
     hdfs_plugin: str | None = None
     notes: tuple[str, ...] = ()
+    keeps_results: bool = False
+    """Whether the tasks stage out to :meth:`JobBackend.results_url`."""
 
 
 class MasterAddress(msgspec.Struct, frozen=True):
@@ -311,6 +314,15 @@ class JobHandle(Protocol):
         """
         ...
 
+    def results(self) -> tuple[Files, str]:
+        """Return the directory with the results of the job's functions, and its file system.
+
+        There is a directory for each task in it, ``worker-0``, or none. Raises
+        ``RefusedError`` unless the job is ours, and ``SettingsError`` if others can have
+        written there.
+        """
+        ...
+
     def credentials(self) -> JobCredentials:
         """Return what a program of the owner needs to join the running job.
 
@@ -337,6 +349,13 @@ class JobBackend(Protocol):
         error or Ctrl-C on the way leaves nothing of the job. ``on_commit`` is
         called when the job is staged and about to be handed over: an interrupt
         after that should wait for the handle.
+        """
+        ...
+
+    def results_url(self) -> str:
+        """Return where a job's tasks stage their results out to: in what is kept of the job.
+
+        It has ``{job}`` and ``{task}`` in it, see ``StageOut.to``.
         """
         ...
 

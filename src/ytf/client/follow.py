@@ -12,7 +12,7 @@ from ytf.specs.event_kinds import EventKind
 from ytf.specs.ids import TaskId, task_id
 from ytf.specs.status import JobEvent, JobStatus, TaskState, TaskStatus
 
-_ATTEMPT_END_EVENTS = frozenset(
+ATTEMPT_END_EVENTS = frozenset(
     kind.value
     for kind in (
         EventKind.TASK_EXITED,
@@ -113,7 +113,7 @@ class RestartReasons:
         found = {
             TaskId(e.task): e.text
             for e in reversed(new)
-            if e.task and e.event in _ATTEMPT_END_EVENTS
+            if e.task and e.event in ATTEMPT_END_EVENTS
         }
         return {task: text for task, text in found.items() if task in restarted}
 

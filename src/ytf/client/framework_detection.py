@@ -15,18 +15,14 @@ the nodes) is not looked at: then it is TensorFlow, or what ``--framework`` says
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
+from ytf.functions.source_imports import imported_packages
 from ytf.specs.job import Framework
-
-LONGEST_SCRIPT = 4 * 1024 * 1024
-"""Longer files are not read."""
 
 _WORD_BEGIN = r"(?:^|[\s;&|(/])"
 _NAME_BEGIN = r"(?:^|[\s;&|(/=\"'])"
@@ -72,34 +68,17 @@ def find_framework(command: str, sources: Mapping[str, str]) -> Finding | None:
 
 
 def _by_imports(path: str) -> Finding | None:
-    found = imported_packages(path)
-    if "horovod" in found:
-        return Finding(Framework.HOROVOD, f"{os.path.basename(path)} imports horovod")
-    known = [package for package in _IMPORTS if package in found]
+    return framework_of_packages(imported_packages(path), f"{os.path.basename(path)} imports")
+
+
+def framework_of_packages(packages: Collection[str], who: str) -> Finding | None:
+    """Return the framework that a program with these imports uses, None if it is not certain.
+
+    ``who`` begins the sentence that tells by which package it was found.
+    """
+    if "horovod" in packages:
+        return Finding(Framework.HOROVOD, f"{who} horovod")
+    known = [package for package in _IMPORTS if package in packages]
     if len(known) != 1:
         return None
-    return Finding(_IMPORTS[known[0]], f"{os.path.basename(path)} imports {known[0]}")
-
-
-def imported_packages(path: str) -> set[str]:
-    """Return the packages that a Python file imports anywhere; empty if it is not one."""
-    if not os.path.isfile(path):
-        return set()  # a pipe, for one, would wait for its writer
-    try:
-        with open(path, "rb") as file:
-            source = file.read(LONGEST_SCRIPT + 1)
-        if len(source) > LONGEST_SCRIPT:
-            return set()
-        with warnings.catch_warnings():
-            # Those about the user's code are for its own run.
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.add(node.module.partition(".")[0])
-    return found
+    return Finding(_IMPORTS[known[0]], f"{who} {known[0]}")

@@ -7,6 +7,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -87,6 +88,18 @@ class Job:
         except (UnreachableError, OutcomeUnknownError):
             return Outcome(final)  # the outcome is known; gc removes what may be left
 
+    def results(self, timeout_s: float | None = None) -> list[Any]:
+        """Block until a job of :func:`start` has ended, and return what its function returned.
+
+        There is one value for each worker, by index; for each of its processes, if it has
+        several. Raises ``RunFailed`` if the function raised, or a task died, with the
+        exception as its cause. Results are kept with the job's record: ``ytf rm`` and, after
+        some days, ``ytf gc`` remove both. Raises ``TimeoutError`` like :meth:`wait`.
+        """
+        from ytf.client.function_results import read_results
+
+        return read_results(self._handle, self.wait(timeout_s).status)
+
     def kill(self, reason: str = "killed from Python") -> None:
         """Kill the job; returns when the job has accepted the request. Idempotent."""
         self._handle.kill(reason)
@@ -121,30 +134,41 @@ def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
     The logger ``ytf`` logs what takes long (packing, uploading) at level INFO.
     Raises ``SpecError`` or ``RefusedError`` if nothing was submitted.
     """
-    from ytf.packaging.tensorboard import find_tensorboard
-
-    spec = _checked(spec)
+    spec = checked(spec)
     if spec.client:
         raise SpecError(
             "a client needs a terminal",
             where="client",
             hint="submit with `ytf-submit --client`, or use the job's cluster_spec() here",
         )
-    if backend is None or isinstance(backend, str):
-        chosen = settings.choose_backend(settings.load({"backend": backend}, notify=_log.warning))
-        backend = backends.get_backend(chosen.name)
+    return submit_checked(spec, choose_backend(backend))
+
+
+def choose_backend(backend: str | JobBackend | None) -> JobBackend:
+    """Return a backend by its name, or the one that ``ytf-submit`` would choose."""
+    if backend is not None and not isinstance(backend, str):
+        return backend
+    chosen = settings.choose_backend(settings.load({"backend": backend}, notify=_log.warning))
+    return backends.get_backend(chosen.name)
+
+
+def submit_checked(spec: JobSpec, backend: JobBackend, *, keeps_results: bool = False) -> Job:
+    """Plan and submit a spec that :func:`checked` has returned."""
+    from ytf.packaging.tensorboard import find_tensorboard
+
     plan = make_plan(
         spec,
         backend=backend.name,
         user=backend.user(),
         tensorboard=lambda: find_tensorboard(_log.info),
+        keeps_results=keeps_results,
     )
     handle = backend.submit(plan, _log.info)
     remember_last_job(backend.name, handle.job)
     return Job(handle)
 
 
-def _checked(spec: object) -> JobSpec:
+def checked(spec: object) -> JobSpec:
     """Return the spec with the types of all values checked, which Python does not do."""
     if not isinstance(spec, JobSpec):
         raise SpecError(

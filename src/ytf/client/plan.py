@@ -60,12 +60,14 @@ def make_plan(
     hdfs_plugin: Callable[[], str | None] = find_plugin,
     base: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    keeps_results: bool = False,
 ) -> Plan:
     """Check a spec, look up its files, and resolve it for a backend.
 
     Relative paths are relative to ``base`` (default: the working directory).
     ``tensorboard`` returns the program that runs TensorBoard; it is called only if
     the job has one. ``hdfs_plugin`` finds TensorFlow's plugin for ``hdfs://``.
+    ``keeps_results``: see ``Plan``.
     """
     check(spec)
     base = working_directory() if base is None else base.absolute()
@@ -126,6 +128,7 @@ def make_plan(
             *_notes(resolved, backend, script or None),
             *hdfs.notes(),
         ),
+        keeps_results=keeps_results,
     )
 
 

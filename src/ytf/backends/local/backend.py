@@ -79,6 +79,10 @@ class LocalJobBackend:
             self.home, submit(self.home, plan, master=self._master), master=self._master
         )
 
+    def results_url(self) -> str:
+        """Return where the tasks of a job stage their results out to."""
+        return f"{self.home.results(JobId('{job}'))}/{{task}}"
+
     def open(self, job: JobId) -> LocalJobHandle:
         """Find a job again, or raise ``NotFoundError``."""
         known = is_job_id(job) and (

@@ -55,6 +55,10 @@ class JobDirectories:
         """The logs of a job's tasks and of its master."""
         return self.job_history(job) / "logs"
 
+    def results(self, job: JobId) -> Path:
+        """What the functions of a job returned, if functions are what it ran."""
+        return self.job_history(job) / "results"
+
     def check(self) -> None:
         """Raise ``SettingsError`` if the root exists but is not a readable directory."""
         if not self.root.exists():

@@ -43,9 +43,12 @@ from ytf.errors import (
     RefusedError,
     UnreachableError,
 )
+from ytf.ownership import check_directory
 from ytf.specs import codec
 from ytf.specs.ids import JobId, TaskId, task_id
 from ytf.specs.status import ClusterSpec, JobEvent, JobRecord, JobState, JobStatus
+from ytf.storage.files import Files
+from ytf.storage.local_files import LocalFiles
 from ytf.wire.http_client import Answer, ChannelError, SignatureRefusedError
 
 _MASTER_TIMEOUT_S = 15.0
@@ -122,6 +125,12 @@ class LocalJobHandle:
         """Return the events of the job so far."""
         answer = self._call("GET", "/client/v1/events")
         return master_api.decode_events(answer, self._record() if answer is None else None)
+
+    def results(self) -> tuple[Files, str]:
+        """Return the directory with the results, below ``YTF_HOME``."""
+        place = self._home.results(self.job)
+        check_directory(place.absolute())
+        return LocalFiles(), str(place.absolute())
 
     def kill(self, reason: str) -> None:
         """Kill the job; nothing happens if it is over.

@@ -52,6 +52,11 @@ class YarnJobBackend:
         home = YarnHome.of(self._files, self._conf, self._rm.user)
         return YarnJobHandle(self._rm, self._files, submit(self._rm, home, plan, notify, on_commit))
 
+    def results_url(self) -> str:
+        """Where the tasks of a job stage their results out to: beside its record."""
+        home = YarnHome.of(self._files, self._conf, self._rm.user).job(JobId("{job}"))
+        return f"{self._files.uri(home.results)}/{{task}}"
+
     def open(self, job: JobId) -> YarnJobHandle:
         """Find a job again, or raise ``NotFoundError``."""
         try:

@@ -11,6 +11,7 @@
         files/
     history/<application id>/     stays after the job's end
         record.json
+        results/              what the functions of the job returned, if it ran some
 """
 
 from __future__ import annotations
@@ -234,6 +235,24 @@ class JobHome:
             )
         except FileNotFoundError:
             return None
+
+    @property
+    def results(self) -> str:
+        """The directory of what the job's functions return; there is one for each task in it."""
+        return f"{self.history}/results"
+
+    def make_results(self, owner: str) -> None:
+        """Make the directory of results.
+
+        Raises ``SettingsError`` if anyone but its owner and HDFS's superusers could
+        replace it: what is in it is unpickled by the owner.
+        """
+        self.files.mkdir(self.results, _CLOSED)
+        check_owners(self.files, self.results, (owner,))
+
+    def remove_history(self) -> None:
+        """Remove the record and the results. Idempotent."""
+        self.files.delete(self.history)
 
     def write_record(self, record: JobRecord) -> None:
         """Write record.json; an existing one stays as it is."""

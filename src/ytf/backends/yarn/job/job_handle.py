@@ -25,6 +25,8 @@ from ytf.hadoop.rpc.errors import AccessDeniedError
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
 from ytf.specs.ids import JobId, TaskId, task_id
 from ytf.specs.status import ClusterSpec, JobEvent, JobRecord, JobState, JobStatus
+from ytf.storage.directory_owners import check_owners
+from ytf.storage.files import Files
 from ytf.storage.hdfs import HdfsFiles
 from ytf.wire.http_client import Answer
 
@@ -180,6 +182,19 @@ class YarnJobHandle:
         from ytf.backends.yarn.logs.reader import read_logs
 
         return read_logs(self, status, tasks, follow=follow, notify=notify)
+
+    def results(self) -> tuple[Files, str]:
+        """The directory with the results, beside the job's record."""
+        application = self._application
+        application.report()
+        if not application.is_ours:
+            raise RefusedError(
+                f"{self.job} is {self.owner}'s job: only {self.owner} can load its results, as "
+                "they are pickles"
+            )
+        files, place = application.home.files, application.home.results
+        check_owners(files, place, (self.owner,))
+        return files, place
 
     def credentials(self) -> JobCredentials:
         """What a program needs to take part in the running job. Needs read access to its files."""

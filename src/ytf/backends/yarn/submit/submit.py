@@ -75,6 +75,8 @@ def submit(
     is_submitted = False
     try:
         home.make_job(job, rm.user)
+        if plan.keeps_results:
+            job_home.make_results(rm.user)
         submission = _stage(rm, job_home, new, plan, _upload(rm, home, job, plan, notify))
         on_commit()
         is_submitted = True
@@ -89,6 +91,8 @@ def submit(
         left = home.files.uri(job_home.staging)
         with _notify_failure(notify, f"{left} may be left: a later ytf command removes it"):
             job_home.remove_staging()
+            if plan.keeps_results:
+                job_home.remove_history()
         raise
     if spec.priority is not None and report.priority < spec.priority:
         notify(f"the cluster lowers the job's priority from {spec.priority} to {report.priority}")

@@ -1,0 +1,228 @@
+"""Runs functions as the tasks of jobs: ``ytf.run`` and ``ytf.start`` (ADR 34)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ytf.backends.api import JobBackend
+from ytf.client.follow import RestartReasons, follow
+from ytf.client.framework_detection import framework_of_packages
+from ytf.client.job import Job, checked, choose_backend, submit_checked
+from ytf.client.status_text import describe_changes
+from ytf.errors import SpecError, YtfError, did_you_mean
+from ytf.functions.code_modules import TaskEnvironment
+from ytf.functions.payload import COMMAND, FOLDER, NODE_COMMAND, RESULTS, write_payload
+from ytf.functions.pickling import Call
+from ytf.specs.job import TENSORBOARD, Framework, JobSpec, StageOut, TaskGroupSpec
+from ytf.specs.status import JobStatus
+
+_log = logging.getLogger("ytf")
+
+GROUP = "worker"
+"""The task group of the tasks of :func:`run`."""
+_OF_JOB = frozenset(JobSpec.__struct_fields__) - {
+    "groups", "command", "script", "client", "client_command", "servers", "env",
+}  # fmt: skip
+_OF_GROUP = frozenset(TaskGroupSpec.__struct_fields__) - _OF_JOB - {
+    "count", "command", "resources", "overrides", "env",
+}  # fmt: skip
+_NOT_FOR_FUNCTIONS = (Framework.TORCHRUN, Framework.MPI)
+
+
+def run(
+    function: Callable[..., Any],
+    workers: int = 1,
+    *,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+    memory: int | str | None = None,
+    vcores: int | None = None,
+    gpus: int | None = None,
+    env: str = "current",
+    backend: str | JobBackend | None = None,
+    **fields: object,
+) -> list[Any]:
+    """Run a function in the tasks of a new job, and return what it returned in each.
+
+    Blocks until the job has ended; the list has one value for each worker, by index. The
+    arguments are those of :func:`start`. Raises ``RunFailed`` if the function raised in a
+    task, or a task died, and ``SpecError`` or ``RefusedError`` if nothing was submitted.
+    Ctrl-C kills the job. The logger ``ytf`` tells what happens at level INFO.
+    """
+    job = start(
+        function,
+        workers,
+        args=args,
+        kwargs=kwargs,
+        memory=memory,
+        vcores=vcores,
+        gpus=gpus,
+        env=env,
+        backend=backend,
+        **fields,
+    )
+    wait_or_kill(job)
+    return job.results()
+
+
+def start(
+    function: Callable[..., Any],
+    workers: int = 1,
+    *,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+    memory: int | str | None = None,
+    vcores: int | None = None,
+    gpus: int | None = None,
+    env: str = "current",
+    backend: str | JobBackend | None = None,
+    **fields: object,
+) -> Job:
+    """Submit a job whose tasks call a function, and return once it is accepted.
+
+    :meth:`Job.results` waits for it and returns what the function returned. Each of the
+    ``workers`` calls ``function(*args, **kwargs)``; which of them it is, it finds in the
+    variables that every program of a task has (``DTF_TASK_INDEX``, ``TF_CONFIG``, ``RANK``).
+    ``memory`` (``"4 GiB"``), ``vcores`` and ``gpus`` are what each task gets. ``env`` is the
+    environment of the tasks: by default that of this process, shipped as it is;
+    or the directory of another one, or ``node``. ``fields`` are any others of ``JobSpec``
+    and ``TaskGroupSpec``: ``name``, ``queue``, ``files``, ``task_env``, ``framework``,
+    ``processes``, ``on_failure``, ``max_restarts``, ``timeouts``, ``docker_image`` …
+
+    Raises ``SpecError`` that names what cannot travel, before anything is submitted.
+    """
+    resources = {"memory": memory, "vcores": vcores, "gpus": gpus}
+    group: dict[str, object] = {
+        "count": workers,
+        "resources": {name: value for name, value in resources.items() if value is not None},
+    }
+    job: dict[str, object] = {"env": env, "command": COMMAND}
+    for name, value in fields.items():
+        if name in _OF_JOB:
+            job[name] = value
+        elif name in _OF_GROUP:
+            group[name] = value
+        else:
+            raise SpecError(
+                f"there is no option {name!r} of a function's job",
+                hint=did_you_mean(name, sorted(_OF_JOB | _OF_GROUP)),
+            )
+    call = Call(function, tuple(args), dict(kwargs or {}))
+    job.setdefault("name", call.name)
+    spec = checked(JobSpec(groups={GROUP: group}, **job))  # type: ignore[dict-item, arg-type]
+    return submit_function(call, spec, choose_backend(backend))
+
+
+def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
+    """Submit a job of which the tasks make the call, and keep what they return.
+
+    The spec's commands end with :data:`COMMAND`, which makes it. TensorBoard makes it only
+    if it has a command of its own.
+    """
+    # The environment of this process, which has what the function uses, need not be the
+    # active one.
+    spec = msgspec.structs.replace(
+        spec,
+        env=_own_prefix(spec.env),
+        groups={
+            name: msgspec.structs.replace(each, env=each.env and _own_prefix(each.env))
+            for name, each in spec.groups.items()
+        },
+    )
+    calling = [
+        name
+        for name, each in spec.groups.items()
+        if name != TENSORBOARD or each.command is not None
+    ]
+    environments = {name: _environment(spec, name) for name in calling}
+    with tempfile.TemporaryDirectory(prefix="ytf-") as temporary:
+        folder = Path(temporary, FOLDER)
+        folder.mkdir()
+        packages = write_payload(call, folder, set(environments.values()), _log.info)
+        if spec.framework is Framework.AUTO:
+            found = framework_of_packages(packages, f"{call.name} uses")
+            if found is not None:
+                spec = msgspec.structs.replace(spec, framework=found.framework)
+        for name in calling:
+            _check_framework(spec, name)
+        results = StageOut(dir=RESULTS, to=backend.results_url(), always=True)
+        spec = msgspec.structs.replace(
+            spec,
+            files={**spec.files, FOLDER: str(folder)},
+            groups={
+                name: msgspec.structs.replace(
+                    each,
+                    command=_command(each.command or spec.command, environments[name]),
+                    # TensorBoard returns nothing, and is stopped with the job.
+                    stage_out=each.stage_out if name == TENSORBOARD else (*each.stage_out, results),
+                )
+                if name in environments
+                else each
+                for name, each in spec.groups.items()
+            },
+        )
+        return submit_checked(spec, backend, keeps_results=True)
+
+
+def wait_or_kill(job: Job) -> JobStatus:
+    """Follow a job to its end, and log what happens. An interrupt kills the job first."""
+    handle = job._handle
+    known: JobStatus | None = None
+    try:
+        reasons = RestartReasons(handle)
+        for status in follow(handle, notify=_log.warning):
+            for line in describe_changes(known, status, reasons.between(known, status)):
+                _log.info("%s", line)
+            known = status
+    except KeyboardInterrupt:
+        _log.warning("interrupted: killing job %s (interrupt again to leave at once)", job.id)
+        try:
+            job.kill("interrupted while it was waited for")
+            job.wait()
+            _log.warning("job %s is killed", job.id)
+        except YtfError as error:
+            _log.warning("%s; the job may go on: `ytf kill %s` ends it", error, job.id)
+        raise
+    assert known is not None  # follow() yields at least once
+    return known
+
+
+def _command(given: str | None, environment: TaskEnvironment) -> str:
+    text = given or COMMAND
+    return text if environment.prefix else text.replace(COMMAND, NODE_COMMAND)
+
+
+def _own_prefix(env: str) -> str:
+    return sys.prefix if env == "current" else env
+
+
+def _environment(spec: JobSpec, group: str) -> TaskEnvironment:
+    env = spec.groups[group].env or spec.env
+    if env == "node" or spec.docker_image_of(group):
+        return TaskEnvironment(None)
+    prefix = os.path.abspath(env)
+    if not os.access(os.path.join(prefix, "bin", "python"), os.X_OK):
+        raise SpecError(
+            f"{env!r} is not an environment: there is no {prefix}/bin/python",
+            where="env",
+            hint="give current, node, or the directory of a venv or conda environment",
+        )
+    return TaskEnvironment(prefix)
+
+
+def _check_framework(spec: JobSpec, group: str) -> None:
+    framework = spec.framework_of(group)
+    if framework in _NOT_FOR_FUNCTIONS:
+        raise SpecError(
+            f"{framework.value} starts a command, not a function",
+            where="framework",
+            hint="framework='pytorch' with processes=… starts the function so often in each task",
+        )

@@ -1,0 +1,304 @@
+"""``run_on_yarn``: tf-yarn's interface, on jobs of ytf (ADR 34)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import cloudpickle
+
+from ytf.backends.api import JobBackend
+from ytf.client.function_results import first_values
+from ytf.client.job import checked, choose_backend
+from ytf.client.run import submit_function, wait_or_kill
+from ytf.client.topologies import (
+    ContainerKey,
+    Metrics,
+    NodeLabel,
+    TaskSpec,
+    check_task_specs,
+    single_server_topology,
+)
+from ytf.errors import SpecError, did_you_mean
+from ytf.functions.experiments import MODULE
+from ytf.functions.payload import COMMAND
+from ytf.functions.pickling import Call
+from ytf.functions.shipped import run_experiment as experiment_program
+from ytf.specs.event_kinds import EventKind
+from ytf.specs.ids import TaskId, task_id
+from ytf.specs.job import (
+    EVALUATOR,
+    TENSORBOARD,
+    Framework,
+    JobSpec,
+    OnFailure,
+    Resources,
+    TaskGroupSpec,
+    Timeouts,
+)
+from ytf.specs.status import JobEvent
+
+_log = logging.getLogger("ytf")
+
+PyenvPath = str | Mapping[NodeLabel, str]
+ExperimentFn = Callable[[], Any]
+
+_KINDS = {
+    "_independent_workers_task": (experiment_program.TRAIN, Framework.TENSORFLOW),
+    "evaluator_task": (experiment_program.EVALUATE, Framework.TENSORFLOW),
+    "gloo_allred_task": (experiment_program.HOROVOD, Framework.HOROVOD),
+}
+_MODULES = {
+    f"tf_yarn{package}.tasks.{name}": kind
+    for name, kind in _KINDS.items()
+    for package in ("", ".tensorflow")
+}
+_MODULES["tf_yarn.pytorch.tasks.worker"] = (experiment_program.PYTORCH, Framework.PYTORCH)
+"""tf-yarn's task modules, as its releases name them."""
+
+
+def run_on_yarn(
+    *positional: Any,
+    pyenv_zip_path: PyenvPath | None = None,
+    experiment_fn: ExperimentFn | None = None,
+    task_specs: Mapping[str, TaskSpec] | None = None,
+    files: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+    queue: str = "default",
+    acls: Any = None,
+    file_systems: Sequence[str] | None = None,
+    eval_monitor_log_thresholds: object = None,
+    nb_retries: int = 0,
+    custom_task_module: str | None = None,
+    name: str = "RunOnYarn",
+    pre_script_hook: str | None = None,
+    cuda_runtime_hdfs_path: str | None = None,
+    skein_client: object = None,
+    backend: str | JobBackend | None = None,
+) -> Metrics | None:
+    """Run an experiment in the tasks of a job, and wait for its end.
+
+    Called as ``run_on_yarn(pyenv_zip_path, experiment_fn, task_specs, …)`` or as
+    ``run_on_yarn(experiment_fn, task_specs, …)``. ``pyenv_zip_path`` is the directory of an
+    environment, or one for each ``NodeLabel``; by default the tasks run in the environment
+    of this process. ``env`` are variables of the tasks, ``files`` go to their working
+    directories, from which modules can be imported. With ``nb_retries`` all tasks are
+    started again after a failure, so often. ``pre_script_hook`` is shell that runs before
+    each task's Python. ``backend`` is as in :func:`ytf.submit`: the same call runs on one
+    machine.
+
+    Raises ``RunFailed`` with the first failure, and ``SpecError`` for what ytf does not
+    support, before anything is submitted. Ctrl-C kills the job.
+    """
+    pyenv_zip_path, experiment_fn, task_specs = _arguments(
+        positional, pyenv_zip_path, experiment_fn, task_specs
+    )
+    _refuse("skein_client", skein_client, "ytf does without skein: leave it out")
+    _refuse(
+        "cuda_runtime_hdfs_path",
+        cuda_runtime_hdfs_path,
+        "let the environment bring CUDA (pip's tensorflow[and-cuda]), or get it in pre_script_hook",
+    )
+    _refuse(
+        "eval_monitor_log_thresholds",
+        eval_monitor_log_thresholds,
+        "ytf does not monitor evaluators; their figures are in their summaries and logs",
+    )
+    if file_systems:
+        _log.info("file_systems is not needed: tasks read any HDFS that needs no Kerberos")
+    kind, framework = _task_kind(custom_task_module)
+    specs = dict(task_specs)
+    check_task_specs(specs)
+    command = f"{pre_script_hook}\n{COMMAND}" if pre_script_hook else COMMAND
+    spec = checked(
+        JobSpec(
+            name=name,
+            queue=queue,
+            command=command,
+            groups={
+                each: _group(each, spec, pyenv_zip_path, nb_retries, command)
+                for each, spec in specs.items()
+            },
+            env="current",
+            files=dict(files or {}),
+            task_env=dict(env or {}),
+            framework=framework,
+            # All tasks have to end, as they do in tf-yarn; a chief does not decide alone.
+            timeouts=Timeouts(after_chief_s=None),
+            **_acls(acls),
+        )
+    )
+    board = specs.get(TENSORBOARD)
+    call = Call(
+        experiment_program.run_experiment,
+        (experiment_fn, kind, (board.tb_extra_args if board else None) or ""),
+        packages=_module_of(experiment_fn),
+    )
+    # Travels as code: the tasks' environment need not have ytf.
+    cloudpickle.register_pickle_by_value(experiment_program)
+    try:
+        job = submit_function(call, spec, choose_backend(backend))
+    finally:
+        cloudpickle.unregister_pickle_by_value(experiment_program)
+    wait_or_kill(job)
+    return _metrics(first_values(job), job.events(), specs)
+
+
+def upload_env() -> tuple[str, str]:
+    """Return the environment of this process, for ``pyenv_zip_path``, and its name.
+
+    Nothing is uploaded yet: the first job that needs it does that, and only what the
+    cluster does not have.
+    """
+    return sys.prefix, "current"
+
+
+def _arguments(
+    positional: tuple[Any, ...],
+    pyenv_zip_path: PyenvPath | None,
+    experiment_fn: ExperimentFn | None,
+    task_specs: Mapping[str, TaskSpec] | None,
+) -> tuple[PyenvPath | None, ExperimentFn, Mapping[str, TaskSpec]]:
+    """Sort out the two orders of arguments: with the environment first, and without it."""
+    rest = list(positional)
+    if rest and not callable(rest[0]):
+        if pyenv_zip_path is not None:
+            raise TypeError("run_on_yarn() got two values for pyenv_zip_path")
+        pyenv_zip_path = rest.pop(0)
+    if rest:
+        if experiment_fn is not None:
+            raise TypeError("run_on_yarn() got two values for experiment_fn")
+        experiment_fn = rest.pop(0)
+    if rest:
+        if task_specs is not None:
+            raise TypeError("run_on_yarn() got two values for task_specs")
+        task_specs = rest.pop(0)
+    if rest:
+        raise TypeError(f"run_on_yarn() got {len(rest)} positional arguments too many")
+    if not callable(experiment_fn):
+        raise TypeError("run_on_yarn() needs an experiment_fn, a function without arguments")
+    return (
+        pyenv_zip_path,
+        experiment_fn,
+        single_server_topology() if task_specs is None else task_specs,
+    )
+
+
+def _refuse(name: str, value: object, hint: str) -> None:
+    if value is not None:
+        raise SpecError("this is not supported", where=name, hint=hint)
+
+
+def _task_kind(module: str | None) -> tuple[str, Framework]:
+    if module is None:
+        # What the experiment function uses tells PyTorch from TensorFlow.
+        return experiment_program.TRAIN, Framework.AUTO
+    if module in _MODULES:
+        return _MODULES[module]
+    raise SpecError(
+        f"{module!r} is none of tf-yarn's modules for experiments, and others talk to skein",
+        where="custom_task_module",
+        hint=did_you_mean(
+            module, _MODULES, otherwise="ytf.run(function, …) runs any function in the tasks"
+        ),
+    )
+
+
+def _group(
+    name: str, spec: TaskSpec, pyenv: PyenvPath | None, nb_retries: int, command: str
+) -> TaskGroupSpec:
+    env: str | None = None
+    if pyenv is not None:
+        if not isinstance(pyenv, str) and spec.label not in pyenv:
+            raise SpecError(
+                f"there is no environment for {spec.label}, which {name} has",
+                where="pyenv_zip_path",
+            )
+        env = pyenv if isinstance(pyenv, str) else pyenv[spec.label]
+    if nb_retries and name != TENSORBOARD:
+        restarts: dict[str, Any] = {
+            "on_failure": OnFailure.RESTART_JOB,
+            "max_restarts": nb_retries,
+        }
+    else:
+        restarts = {}
+    board = {"TB_MODEL_DIR": spec.tb_model_dir} if spec.tb_model_dir else {}
+    return TaskGroupSpec(
+        count=spec.instances,
+        resources=Resources(memory=spec.memory, vcores=spec.vcores),
+        processes=spec.nb_proc_per_worker,
+        node_label=spec.label.value or None,
+        env=env,
+        task_env=board,
+        command=command if name == TENSORBOARD else None,
+        **restarts,
+    )
+
+
+def _acls(acls: Any) -> dict[str, Any]:
+    """The ACLs of a skein ``ACLs``, or of a mapping with its fields."""
+    if acls is None:
+        return {}
+
+    def names(field: str) -> list[str]:
+        found = acls.get(field) if isinstance(acls, Mapping) else getattr(acls, field, None)
+        return list(found or ())
+
+    is_enabled = acls.get("enable") if isinstance(acls, Mapping) else acls.enable
+    if not is_enabled:
+        return {}
+    fields: dict[str, Any] = {}
+    for ours, theirs in (("acl_view", "view"), ("acl_modify", "modify")):
+        users, groups = names(f"{theirs}_users"), names(f"{theirs}_groups")
+        if "*" in users or "*" in groups:
+            fields[ours] = "*"
+        elif users or groups:
+            fields[ours] = f"{','.join(users)} {','.join(groups)}".rstrip()
+    return fields
+
+
+def _module_of(experiment_fn: ExperimentFn) -> frozenset[str]:
+    module = getattr(experiment_fn, MODULE, None)
+    return frozenset() if module is None else frozenset({module.partition(".")[0]})
+
+
+def _metrics(
+    values: Mapping[TaskId, object], events: Sequence[JobEvent], specs: Mapping[str, TaskSpec]
+) -> Metrics:
+    keys = {
+        task_id(name, index): ContainerKey(name, index)
+        for name, spec in specs.items()
+        for index in range(spec.instances)
+    }
+    spans = {keys[task]: value for task, value in values.items() if isinstance(value, tuple)}
+
+    def total(is_eval: bool) -> timedelta | None:
+        of = [span for key, span in spans.items() if (key.type == EVALUATOR) is is_eval]
+        if not of:
+            return None
+        return timedelta(seconds=max(end for _, end in of) - min(begin for begin, _ in of))
+
+    began: dict[str | None, float] = {}
+    ended: dict[str | None, float] = {}
+    for event in events:
+        if event.event == EventKind.TASK_STARTED.value:
+            began.setdefault(event.task, event.at)
+        elif event.event == EventKind.TASK_EXITED.value:
+            ended[event.task] = event.at
+    return Metrics(
+        total_training_duration=total(False),
+        total_eval_duration=total(True),
+        container_duration={
+            key: timedelta(seconds=ended[task] - began[task])
+            if task in began and task in ended
+            else None
+            for task, key in keys.items()
+        },
+        train_eval_time_per_node={
+            key: timedelta(seconds=spans[key][1] - spans[key][0]) if key in spans else None
+            for key in keys.values()
+        },
+    )

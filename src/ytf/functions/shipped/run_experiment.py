@@ -1,0 +1,228 @@
+"""Runs an experiment in one task, as tf-yarn's task of that kind does.
+
+Its functions travel to the tasks as code. They use the standard library, and TensorFlow,
+Horovod and PyTorch of the user's environment, which they import by name: ytf has none to be
+checked against. Which kind of experiment it is, the name of its class tells: nothing of ytf is
+imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+TRAIN = "train"
+EVALUATE = "evaluate"
+HOROVOD = "horovod"
+PYTORCH = "pytorch"
+_NO_CHECKPOINT_S = 1200.0
+"""How long an evaluator waits for a new checkpoint before it ends."""
+_KERAS_PAUSE_S = 30.0
+
+
+def run_experiment(experiment_fn: Callable[[], Any], kind: str, tensorboard_args: str) -> Any:
+    """Do this task's part of the experiment; return when it began and ended, for metrics."""
+    group = os.environ["DTF_TASK_JOB_NAME"]
+    if kind == EVALUATE and group not in ("evaluator", "tensorboard"):
+        print(f"{group}: nothing to do beside a stand-alone evaluator", flush=True)
+        return None
+    if kind == HOROVOD and group in ("chief", "worker"):
+        importlib.import_module("horovod.tensorflow").init()
+    if group == "tensorboard":
+        serve_tensorboard(experiment_fn, tensorboard_args)
+    experiment = experiment_fn()
+    name = type(experiment).__name__
+    if name not in ("Experiment", "KerasExperiment", "PytorchExperiment"):
+        raise ValueError(
+            f"the experiment function returned a {name}, not an Experiment, a KerasExperiment or "
+            "a PytorchExperiment"
+        )
+    began = time.time()
+    if name == "PytorchExperiment":
+        train_pytorch(experiment)
+        return began, time.time()
+    if group == "evaluator" and (kind != TRAIN or name == "KerasExperiment"):
+        (evaluate if name == "Experiment" else keras_evaluate)(experiment)
+    elif name == "KerasExperiment":
+        fit(experiment, group)
+    elif kind == HOROVOD:
+        train(experiment, group)
+    else:
+        tf = importlib.import_module("tensorflow")
+        tf.estimator.train_and_evaluate(
+            experiment.estimator, experiment.train_spec, experiment.eval_spec
+        )
+    return began, time.time()
+
+
+def fit(experiment: Any, group: str) -> None:
+    """Train a Keras model. Only a chief writes checkpoints; a ps serves until it is stopped."""
+    tf = importlib.import_module("tensorflow")
+    if group == "ps":
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        tf.distribute.Server(
+            resolver.cluster_spec(), job_name=group, task_index=resolver.task_id
+        ).join()
+    params = dict(experiment.train_params)
+    if group != "chief" and params.get("callbacks"):
+        checkpoint = tf.keras.callbacks.ModelCheckpoint
+        params["callbacks"] = [
+            each for each in params["callbacks"] if not isinstance(each, checkpoint)
+        ]
+    if experiment.input_data_fn is not None:
+        params["x"] = experiment.input_data_fn()
+    if experiment.target_data_fn is not None:
+        params["y"] = experiment.target_data_fn()
+    experiment.model.fit(**params)
+
+
+def train(experiment: Any, group: str) -> None:
+    """Train an Estimator whose optimizer averages over all tasks. Only a chief writes."""
+    estimator, spec = experiment.estimator, experiment.train_spec
+    if group != "chief":
+        estimator._model_dir = "."
+        estimator._config = estimator.config.replace(
+            save_summary_steps=None,
+            save_checkpoints_steps=None,
+            save_checkpoints_secs=None,
+            log_step_count_steps=None,
+        )
+    estimator.train(spec.input_fn, hooks=spec.hooks, max_steps=spec.max_steps)
+
+
+def train_pytorch(experiment: Any) -> None:
+    """Train a PyTorch model in this process, together with those of all others."""
+    if "RANK" not in os.environ:
+        raise ValueError(
+            "a PytorchExperiment needs the variables of PyTorch: call run_on_yarn with "
+            "custom_task_module='tf_yarn.pytorch.tasks.worker'"
+        )
+    if experiment.tensorboard_hdfs_dir:
+        raise ValueError("tensorboard_hdfs_dir is not supported: let main_fn write there itself")
+    torch = importlib.import_module("torch")
+    distributed = importlib.import_module("torch.distributed")
+    data = importlib.import_module("torch.utils.data")
+    rank, gpus = int(os.environ["RANK"]), torch.cuda.device_count()
+    device = f"cuda:{int(os.environ['LOCAL_RANK']) % gpus}" if gpus else "cpu"
+    distributed.init_process_group("nccl" if gpus else "gloo")
+    args = experiment.dataloader_args._asdict()
+    if not args["num_workers"]:
+        del args["prefetch_factor"]  # only with workers, says PyTorch
+    if not isinstance(experiment.train_dataset, data.IterableDataset):
+        args["sampler"] = data.DistributedSampler(
+            experiment.train_dataset, shuffle=args.pop("shuffle")
+        )
+    model = torch.nn.parallel.DistributedDataParallel(
+        experiment.model.to(device),
+        device_ids=[device] if gpus else None,
+        **(experiment.ddp_args._asdict() if experiment.ddp_args else {}),
+    )
+    writer = summary_writer()
+    experiment.main_fn(
+        model, data.DataLoader(experiment.train_dataset, **args), device, rank, writer
+    )
+    if writer is not None:
+        writer.close()
+    distributed.destroy_process_group()
+
+
+def summary_writer() -> Any:
+    """A writer of summaries below the working directory; None without TensorBoard."""
+    try:
+        return importlib.import_module("torch.utils.tensorboard").SummaryWriter("summaries")
+    except ImportError:
+        print("TensorBoard is not installed: main_fn gets no SummaryWriter", flush=True)
+        return None
+
+
+def evaluate(experiment: Any) -> None:
+    """Evaluate each checkpoint of an Estimator, up to that of its last step."""
+    tf = importlib.import_module("tensorflow")
+    estimator, spec = experiment.estimator, experiment.eval_spec
+    last_step = experiment.train_spec.max_steps
+    done = evaluated_steps(tf, os.path.join(estimator.model_dir, "eval"))
+    time.sleep(spec.start_delay_secs)
+    newest = time.monotonic()
+    while not (last_step and done and max(done) >= last_step):
+        if time.monotonic() - newest > _NO_CHECKPOINT_S:
+            print(f"no new checkpoint in {_NO_CHECKPOINT_S:.0f} s: the evaluator ends", flush=True)
+            return
+        state = tf.train.get_checkpoint_state(estimator.model_dir)
+        paths = state.all_model_checkpoint_paths if state else []
+        new = [path for path in paths if int(path.rpartition("-")[2]) not in done]
+        for path in new:
+            step = int(path.rpartition("-")[2])
+            result = estimator.evaluate(
+                spec.input_fn,
+                steps=spec.steps,
+                hooks=spec.hooks,
+                name=spec.name,
+                checkpoint_path=path,
+            )
+            done.add(step)
+            newest = time.monotonic()
+            for exporter in spec.exporters or ():
+                where = os.path.join(estimator.model_dir, exporter.name)
+                is_last = bool(last_step and step >= last_step)
+                exporter.export(estimator, where, path, result, is_last)
+        if not new:
+            time.sleep(spec.throttle_secs)
+
+
+def evaluated_steps(tf: Any, folder: str) -> set[int]:
+    """The steps of which an earlier evaluator has written summaries."""
+    if not tf.io.gfile.exists(folder):
+        return set()
+    return {
+        event.step
+        for name in tf.io.gfile.listdir(folder)
+        if ".tfevents." in name
+        for event in tf.compat.v1.train.summary_iterator(os.path.join(folder, name))
+        if event.HasField("summary")
+    }
+
+
+def keras_evaluate(experiment: Any) -> None:
+    """Evaluate each model that the training saves below its directory, until it is stopped."""
+    tf = importlib.import_module("tensorflow")
+    done: set[str] = set()
+    newest = time.monotonic()
+    while time.monotonic() - newest < _NO_CHECKPOINT_S:
+        for path in saved_models(tf, experiment.model_dir):
+            if path not in done:
+                print(f"evaluating {path}", flush=True)
+                model = tf.keras.models.load_model(path)
+                print(model.evaluate(experiment.validation_data_fn()), flush=True)
+                done.add(path)
+                newest = time.monotonic()
+        time.sleep(_KERAS_PAUSE_S)
+
+
+def saved_models(tf: Any, folder: str) -> list[str]:
+    """The models that are saved in a directory: files of Keras, and SavedModels."""
+    if not tf.io.gfile.exists(folder):
+        return []
+    names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
+    paths = [os.path.join(folder, name) for name in names]
+    return [
+        path
+        for path in paths
+        if path.endswith((".keras", ".h5"))
+        or tf.io.gfile.exists(os.path.join(path, "saved_model.pb"))
+    ]
+
+
+def serve_tensorboard(experiment_fn: Callable[[], Any], args: str) -> None:
+    """Become a TensorBoard of the user's environment, on the experiment's directory."""
+    folder = os.environ.get("TB_MODEL_DIR")
+    if folder is None:
+        experiment = experiment_fn()
+        folder = getattr(experiment, "model_dir", None) or experiment.estimator.model_dir
+    host, port = os.environ["YTF_TASK_HOST"], os.environ["YTF_TASK_PORT"]
+    words = ["-m", "tensorboard.main", "--logdir", folder, "--host", host, "--port", port]
+    os.execv(sys.executable, [sys.executable, *words, *shlex.split(args)])

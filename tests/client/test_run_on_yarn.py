@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import ytf
+from tests.client.fakes import FakeBackend, FakeHandle, status
+from ytf.client.run_on_yarn import run_on_yarn
+from ytf.client.topologies import TaskSpec, ps_strategy_topology, single_server_topology
+from ytf.errors import RunFailed, SpecError
+from ytf.specs.job import Framework, JobSpec, OnFailure
+from ytf.specs.status import JobState
+
+CHIEF = {"chief": TaskSpec("1 GiB", 2)}
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("YTF_HOME", str(tmp_path / "home"))
+
+
+def experiment_fn() -> object:
+    return None
+
+
+def submitted(*args: Any, **options: Any) -> JobSpec:
+    """The spec that a call submits; the job fails at once."""
+    backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED), status(JobState.FAILED)))
+    backend.handle.results = lambda: (None, "/nowhere")  # type: ignore[assignment,method-assign,return-value]
+    with pytest.raises(RunFailed):
+        run_on_yarn(*args, backend=backend, **options)
+    (plan,) = backend.submitted
+    assert plan.keeps_results
+    return plan.spec
+
+
+@pytest.mark.parametrize(
+    ("args", "options"),
+    [
+        ((sys.prefix, experiment_fn, CHIEF), {}),
+        ((experiment_fn, CHIEF), {}),
+        ((experiment_fn,), {"task_specs": CHIEF, "pyenv_zip_path": sys.prefix}),
+        ((sys.prefix,), {"task_specs": CHIEF, "experiment_fn": experiment_fn}),
+        (({ytf.NodeLabel.CPU: sys.prefix}, experiment_fn, CHIEF), {}),
+    ],
+)
+def test_both_orders_of_arguments_are_taken(args: tuple[Any, ...], options: Any) -> None:
+    spec = submitted(*args, **options)
+    (group,) = spec.groups.values()
+    assert (group.count, group.resources.memory_mb, group.resources.vcores) == (1, 1024, 2)
+    assert (group.env or spec.env) == sys.prefix
+    assert (spec.name, spec.queue, spec.timeouts.after_chief_s) == ("RunOnYarn", "default", None)
+
+
+@pytest.mark.parametrize(
+    ("args", "options"),
+    [
+        ((), {}),
+        ((experiment_fn, CHIEF), {"task_specs": CHIEF}),
+        ((experiment_fn, CHIEF, 1), {}),
+        ((sys.prefix, experiment_fn), {"pyenv_zip_path": sys.prefix}),
+    ],
+)
+def test_wrong_arguments_are_type_errors(args: tuple[Any, ...], options: Any) -> None:
+    with pytest.raises(TypeError):
+        run_on_yarn(*args, **options)
+
+
+def test_keywords_reach_the_job(tmp_path: Path) -> None:
+    (tmp_path / "a.py").touch()
+    spec = submitted(
+        experiment_fn,
+        {
+            "chief": TaskSpec(512, 1, label=ytf.NodeLabel.GPU),
+            "worker": TaskSpec(512, 4, instances=3),
+            "tensorboard": TaskSpec(512, 1, tb_model_dir="/m", tb_extra_args="--reload 1"),
+        },
+        files={"a.py": str(tmp_path / "a.py")},
+        env={"MODE": "fast"},
+        queue="ml",
+        name="mine",
+        nb_retries=2,
+        pre_script_hook="module load hadoop",
+        file_systems=["hdfs://preprod"],
+        acls=SimpleNamespace(enable=True, view_users=["*"], modify_users=["bob"]),
+        custom_task_module="tf_yarn.tensorflow.tasks.gloo_allred_task",
+    )
+    assert spec.groups["chief"].node_label == "gpu"
+    assert spec.groups["worker"].count == 3
+    assert spec.groups["worker"].on_failure is OnFailure.RESTART_JOB
+    assert spec.groups["worker"].max_restarts == 2
+    assert spec.groups["tensorboard"].task_env["TB_MODEL_DIR"] == "/m"
+    assert spec.groups["tensorboard"].stage_out == ()
+    assert spec.command == spec.groups["tensorboard"].command
+    assert str(spec.command).startswith("module load hadoop\nexec python ytf_function/")
+    assert (spec.queue, spec.name, spec.task_env["MODE"]) == ("ml", "mine", "fast")
+    assert (spec.acl_view, spec.acl_modify) == ("*", "bob")
+    assert spec.framework_of("worker") is Framework.HOROVOD
+    assert spec.files["a.py"] == str(tmp_path / "a.py")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"skein_client": object()}, "skein_client: this is not supported"),
+        ({"cuda_runtime_hdfs_path": "hdfs:///c"}, "cuda_runtime_hdfs_path: this is not supported"),
+        ({"eval_monitor_log_thresholds": {}}, "eval_monitor_log_thresholds: this is not"),
+        ({"custom_task_module": "my.task"}, "custom_task_module: 'my.task' is none of tf-yarn's"),
+        ({"pyenv_zip_path": "hdfs:///env.pex"}, "is not an environment"),
+        ({"pyenv_zip_path": {ytf.NodeLabel.GPU: "x"}}, "there is no environment for NodeLabel.CPU"),
+        ({"task_specs": {"cheif": TaskSpec(1, 1)}}, "there is no task type 'cheif'"),
+        ({"task_specs": {"chief": TaskSpec(1, 1, instances=2)}}, "there is one chief, not 2"),
+        ({"task_specs": {"chief": {}}}, "expected a TaskSpec, got a dict"),
+        ({"task_specs": {}}, "there are no tasks"),
+        (
+            {"task_specs": {"chief": TaskSpec(1, 1, tb_termination_timeout_seconds=9)}},
+            "TensorBoard ends with the job",
+        ),
+        ({"env": {"TF_CONFIG": "x"}}, "TF_CONFIG"),
+    ],
+)
+def test_what_is_not_supported_is_refused(options: dict[str, Any], message: str) -> None:
+    backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED)))
+    with pytest.raises(SpecError) as caught:
+        run_on_yarn(experiment_fn, **{"task_specs": CHIEF, "backend": backend, **options})
+    assert message in str(caught.value)
+    assert backend.submitted == []
+
+
+def test_topologies() -> None:
+    assert list(single_server_topology()) == ["chief", "evaluator", "tensorboard"]
+    found = ps_strategy_topology(nb_workers=3, nb_ps=2, memory="4 GiB", vcores=2)
+    assert {name: spec.instances for name, spec in found.items()} == {
+        "chief": 1, "worker": 3, "ps": 2, "evaluator": 1, "tensorboard": 1,
+    }  # fmt: skip
+    assert found["ps"].memory == 4096
+
+
+def test_a_safe_experiment_function_imports_another_where_it_runs() -> None:
+    function = ytf.get_safe_experiment_fn("os.path.join", "a", "b")
+    assert function() == "a/b"
+    with pytest.raises(ValueError, match="expected the name of a module and a function"):
+        ytf.get_safe_experiment_fn("join")

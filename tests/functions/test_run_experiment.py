@@ -1,0 +1,166 @@
+"""What a task does with each kind of experiment, with frameworks that tell how they are called."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ytf.functions.experiments import Experiment, KerasExperiment, PytorchExperiment
+from ytf.functions.shipped import run_experiment as program
+from ytf.functions.shipped.run_experiment import EVALUATE, HOROVOD, TRAIN, run_experiment
+
+
+class Recorder:
+    """Notes each call, by name and keyword arguments."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def takes(self, name: str, result: object = None) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
+            self.calls.append((name, kwargs))
+            return result
+
+        return call
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.calls]
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+class ModelCheckpoint:
+    """A callback of Keras."""
+
+
+@pytest.fixture
+def tensorflow(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    gfile = SimpleNamespace(
+        exists=lambda path: Path(path).exists(),
+        listdir=lambda path: [each.name for each in Path(path).iterdir()],
+    )
+    model = SimpleNamespace(evaluate=recorder.takes("model.evaluate"))
+    checkpoints = SimpleNamespace(all_model_checkpoint_paths=["/m/model.ckpt-5", "/m/model.ckpt-9"])
+    found = SimpleNamespace(
+        estimator=SimpleNamespace(train_and_evaluate=recorder.takes("train_and_evaluate")),
+        io=SimpleNamespace(gfile=gfile),
+        train=SimpleNamespace(get_checkpoint_state=lambda path: checkpoints),
+        keras=SimpleNamespace(
+            callbacks=SimpleNamespace(ModelCheckpoint=ModelCheckpoint),
+            models=SimpleNamespace(load_model=recorder.takes("load_model", model)),
+        ),
+    )
+    horovod = SimpleNamespace(init=recorder.takes("hvd.init"))
+    monkeypatch.setitem(sys.modules, "tensorflow", found)
+    monkeypatch.setitem(sys.modules, "horovod", SimpleNamespace(tensorflow=horovod))
+    monkeypatch.setitem(sys.modules, "horovod.tensorflow", horovod)
+    monkeypatch.setattr(program, "_KERAS_PAUSE_S", 0.01)
+    monkeypatch.setattr(program, "_NO_CHECKPOINT_S", 0.2)
+    return found
+
+
+@pytest.fixture
+def estimator(recorder: Recorder) -> Experiment:
+    made = SimpleNamespace(
+        model_dir="/m",
+        config=SimpleNamespace(replace=lambda **changes: changes),
+        train=recorder.takes("estimator.train"),
+        evaluate=recorder.takes("estimator.evaluate", {}),
+    )
+    exporter = SimpleNamespace(name="best", export=recorder.takes("export"))
+    return Experiment(
+        made,
+        SimpleNamespace(input_fn=1, hooks=(), max_steps=9),
+        SimpleNamespace(
+            input_fn=2, steps=3, hooks=(), name="n", exporters=[exporter], start_delay_secs=0,
+            throttle_secs=0.01,
+        ),
+    )  # fmt: skip
+
+
+def _run(
+    monkeypatch: pytest.MonkeyPatch, experiment: object, group: str, kind: str = TRAIN
+) -> object:
+    monkeypatch.setenv("DTF_TASK_JOB_NAME", group)
+    return run_experiment(lambda: experiment, kind, "")
+
+
+def test_an_estimator_is_trained_and_evaluated_as_tensorflow_does(
+    tensorflow: Any, estimator: Experiment, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for group in ("chief", "worker", "ps", "evaluator"):
+        began, ended = _run(monkeypatch, estimator, group)  # type: ignore[misc]
+        assert began <= ended
+    assert recorder.names == ["train_and_evaluate"] * 4
+
+
+def test_a_stand_alone_evaluator_evaluates_each_checkpoint_up_to_the_last_step(
+    tensorflow: Any, estimator: Experiment, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _run(monkeypatch, estimator, "chief", EVALUATE) is None
+    assert recorder.calls == []
+    _run(monkeypatch, estimator, "evaluator", EVALUATE)
+    assert recorder.names == ["estimator.evaluate", "export"] * 2
+    evaluated = [how["checkpoint_path"] for name, how in recorder.calls if "checkpoint_path" in how]
+    assert evaluated == ["/m/model.ckpt-5", "/m/model.ckpt-9"]
+
+
+def test_horovod_trains_in_chief_and_workers_and_only_a_chief_writes(
+    tensorflow: Any, estimator: Experiment, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _run(monkeypatch, estimator, "chief", HOROVOD)
+    assert estimator.estimator.model_dir == "/m"
+    assert not hasattr(estimator.estimator, "_config")
+    _run(monkeypatch, estimator, "worker", HOROVOD)
+    assert estimator.estimator._config["save_checkpoints_steps"] is None
+    assert recorder.names == ["hvd.init", "estimator.train"] * 2
+
+
+def test_a_keras_model_is_fitted_and_what_it_saves_is_evaluated(
+    tensorflow: Any, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.keras").touch()
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "saved_model.pb").touch()
+    model = SimpleNamespace(fit=recorder.takes("fit"))
+    callbacks = [ModelCheckpoint(), "other"]
+    params = {"epochs": 2, "callbacks": callbacks}
+    experiment = KerasExperiment(model, str(tmp_path), params, lambda: "x", None, lambda: "v")
+    _run(monkeypatch, experiment, "chief")
+    _run(monkeypatch, experiment, "worker")
+    assert recorder.calls == [
+        ("fit", {"epochs": 2, "callbacks": callbacks, "x": "x"}),
+        ("fit", {"epochs": 2, "callbacks": ["other"], "x": "x"}),
+    ]
+    recorder.calls.clear()
+    _run(monkeypatch, experiment, "evaluator")
+    assert recorder.names == ["load_model", "model.evaluate"] * 2
+
+
+def test_what_is_no_experiment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="the experiment function returned a NoneType, not"):
+        _run(monkeypatch, None, "chief")
+
+
+@pytest.mark.parametrize(
+    ("rank", "folder", "message"),
+    [(None, None, "needs the variables of PyTorch"), ("0", "/t", "tensorboard_hdfs_dir is not")],
+)
+def test_a_pytorch_experiment_says_what_it_lacks(
+    rank: str | None, folder: str | None, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    experiment = PytorchExperiment(None, print, [], tensorboard_hdfs_dir=folder)
+    with pytest.raises(ValueError, match=message):
+        _run(monkeypatch, experiment, "worker")
