@@ -86,9 +86,7 @@ def estimator(recorder: Recorder) -> Experiment:
     )  # fmt: skip
 
 
-def _run(
-    monkeypatch: pytest.MonkeyPatch, experiment: object, group: str, kind: str = TRAIN
-) -> object:
+def _run(monkeypatch: pytest.MonkeyPatch, experiment: object, group: str, kind: str = TRAIN) -> Any:
     monkeypatch.setenv("DTF_TASK_JOB_NAME", group)
     return run_experiment(lambda: experiment, kind, "")
 
@@ -97,7 +95,7 @@ def test_an_estimator_is_trained_and_evaluated_as_tensorflow_does(
     tensorflow: Any, estimator: Experiment, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for group in ("chief", "worker", "ps", "evaluator"):
-        began, ended = _run(monkeypatch, estimator, group)  # type: ignore[misc]
+        began, ended = _run(monkeypatch, estimator, group)
         assert began <= ended
     assert recorder.names == ["train_and_evaluate"] * 4
 
