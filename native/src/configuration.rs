@@ -90,6 +90,7 @@ impl Configuration {
             Some(ids) => ids
                 .split(',')
                 .filter_map(|id| {
+                    let id = id.trim();
                     self.0
                         .get(&format!("dfs.namenode.rpc-address.{service}.{id}"))
                 })
@@ -119,7 +120,7 @@ impl Configuration {
         ];
         for (key, value) in &self.0 {
             if key.starts_with("dfs.ha.namenodes.") {
-                let mut ids: Vec<&str> = value.split(',').collect();
+                let mut ids: Vec<&str> = value.split(',').map(str::trim).collect();
                 let count = ids.len();
                 ids.rotate_left(round % count);
                 settings.push((key.clone(), ids.join(",")));
@@ -183,7 +184,7 @@ mod tests {
     fn urls_name_clusters() {
         let pair = configuration(&[
             ("fs.defaultFS", "hdfs://ns/"),
-            ("dfs.ha.namenodes.ns", "a,b"),
+            ("dfs.ha.namenodes.ns", "a, b"),
             ("dfs.namenode.rpc-address.ns.a", "one:9000"),
             ("dfs.namenode.rpc-address.ns.b", "two:9000"),
         ]);

@@ -16,7 +16,9 @@ from ytf.testing.waiting import eventually
 
 pytestmark = [pytest.mark.yarn, pytest.mark.tensorflow, pytest.mark.timeout(600)]
 
-SHORT_S = 6
+LONG_S = 300
+"""The time limit of the process that waits for daemons to start, on a busy machine, too."""
+SHORT_S = 8
 """The time limit of the process that has a short one."""
 
 MOUNTS = {
@@ -60,7 +62,7 @@ def environ(hadoop_pair: MiniCluster, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def tensorflow(environ: dict[str, str]) -> Iterator[TensorFlowProcess]:
-    process = TensorFlowProcess(environ)
+    process = TensorFlowProcess({**environ, "YTF_HDFS_TIMEOUT_S": str(LONG_S)})
     yield process
     assert process.end() == 0
 
