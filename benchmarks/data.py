@@ -150,7 +150,7 @@ def reading(bench: Bench) -> list[Row]:
     rows = []
     for way, name, must in (
         ("read_bare", "bare", READ_BARE),
-        # A map that costs little, and competes with HDFS for the processors, and one that costs much.
+        # A map that costs little and one that costs much: HDFS competes for the processors.
         ("read_as_bytes", "parsed to bytes", READ_MAPPED),
         ("read_as_jpeg", "parsed to images", READ_MAPPED),
     ):
