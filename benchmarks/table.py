@@ -11,6 +11,7 @@ class Row:
     """One measure. ``limit`` is what it must not exceed, None where nothing is demanded.
 
     ``peer`` is what another product needs for the same, where one was measured.
+    With ``at_least`` the limit is what it must reach.
     """
 
     measure: str
@@ -18,16 +19,20 @@ class Row:
     unit: str
     limit: float | None = None
     peer: float | None = None
+    at_least: bool = False
 
     @property
     def ok(self) -> bool:
         """Whether the limit, if there is one, is kept."""
-        return self.limit is None or self.value <= self.limit
+        if self.limit is None:
+            return True
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """The row as it is printed."""
         peer = "" if self.peer is None else f"{self.peer:.3g} {self.unit}"
-        must = "" if self.limit is None else f"≤ {self.limit:.3g} {self.unit}"
+        bound = "≥" if self.at_least else "≤"
+        must = "" if self.limit is None else f"{bound} {self.limit:.3g} {self.unit}"
         verdict = "" if self.limit is None else ("yes" if self.ok else "NO")
         return self.measure, f"{self.value:.3g} {self.unit}", peer, must, verdict
 

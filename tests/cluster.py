@@ -23,7 +23,10 @@ OPTIONS = ClusterOptions(
 CLUSTERS = {
     "hadoop": OPTIONS,
     # The oldest release that is tested, and two of all that can be two: one start for both.
-    "hadoop_pair": ClusterOptions(version="3.3.6", nodes=1, ha=True),
+    # Blocks are small, so that a file of some megabytes is written through a failover.
+    "hadoop_pair": ClusterOptions(
+        version="3.3.6", nodes=1, ha=True, properties={"dfs.blocksize": "4194304"}
+    ),
     # The newest, and node labels, which change how everything is scheduled. Its GPUs are not
     # counted by YARN.
     "hadoop_newest": ClusterOptions(

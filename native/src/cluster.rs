@@ -10,22 +10,20 @@
 //!   threads, which both processes share. So another one is put in its place first.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::net::ToSocketAddrs;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use hdfs_native::{Client, ClientBuilder, HdfsError};
+use hdfs_native::{Client, ClientBuilder};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::calls::timeout;
+use crate::configuration::{Cluster, Configuration};
 use crate::failure::{Code, Failure};
 use crate::location::Location;
 
-/// How long the NameNodes may take to answer one call, or DataNodes to send or take more.
-const TIMEOUT_VARIABLE: &str = "YTF_HDFS_TIMEOUT_S";
-const TIMEOUT_S: f64 = 60.0;
 const THREADS: usize = 2;
 /// For how long hdfs-native keeps unused connections to DataNodes, and a little more.
 const KEPT_CONNECTIONS: Duration = Duration::from_millis(3200);
@@ -35,8 +33,17 @@ pub struct Clusters {
     process: u32,
     /// The descriptor with which this process's threads wait for the network.
     epoll: Option<RawFd>,
-    runtime: Runtime,
-    clients: Mutex<HashMap<String, Client>>,
+    pub runtime: Runtime,
+    pub configuration: Configuration,
+    clients: Mutex<HashMap<Cluster, Known>>,
+}
+
+/// The client of a cluster.
+#[derive(Clone)]
+pub struct Known {
+    pub client: Client,
+    /// How many clients of this cluster have been given up before.
+    round: usize,
 }
 
 /// Those of this process. They are never destroyed: TensorFlow may call until the very end.
@@ -68,19 +75,6 @@ pub fn clusters() -> Result<&'static Clusters, Failure> {
     Ok(unsafe { &*current })
 }
 
-/// The limit for one answer of HDFS, from the environment.
-pub fn timeout() -> Duration {
-    static TIMEOUT: OnceLock<Duration> = OnceLock::new();
-    *TIMEOUT.get_or_init(|| {
-        let given = std::env::var(TIMEOUT_VARIABLE).ok();
-        let seconds = given.and_then(|text| text.trim().parse::<f64>().ok());
-        let usable = seconds
-            .filter(|s| s.is_finite() && *s > 0.0)
-            .unwrap_or(TIMEOUT_S);
-        Duration::from_secs_f64(usable.min(86_400.0))
-    })
-}
-
 impl Clusters {
     fn new(process: u32) -> Result<Self, Failure> {
         let runtime = Builder::new_multi_thread()
@@ -99,6 +93,7 @@ impl Clusters {
             process,
             epoll,
             runtime,
+            configuration: Configuration::read(),
             clients: Mutex::default(),
         })
     }
@@ -119,94 +114,85 @@ impl Clusters {
     }
 
     /// The client of a file's cluster. It connects with its first call.
-    fn client(&self, location: &Location) -> Result<Client, Failure> {
-        let cluster = location.cluster();
-        let mut clients = self
-            .clients
+    pub fn client(&self, location: &Location, cluster: &Cluster) -> Result<Known, Failure> {
+        if let Some(known) = self.clients().get(cluster) {
+            return Ok(known.clone());
+        }
+        check_host(location, cluster)?;
+        let known = self.build(location, cluster, 0)?;
+        Ok(self
+            .clients()
+            .entry(cluster.clone())
+            .or_insert(known)
+            .clone())
+    }
+
+    /// Replace a client that hangs by one that asks another NameNode first.
+    ///
+    /// Other threads may have done so already.
+    pub fn give_up(&self, location: &Location, cluster: &Cluster, hung: &Known) {
+        let Ok(next) = self.build(location, cluster, hung.round + 1) else {
+            return;
+        };
+        let mut clients = self.clients();
+        if clients
+            .get(cluster)
+            .is_some_and(|known| known.round == hung.round)
+        {
+            clients.insert(cluster.clone(), next);
+        }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<Cluster, Known>> {
+        self.clients
             .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(client) = clients.get(&cluster) {
-            return Ok(client.clone());
-        }
-        check_host(location)?;
-        let mut builder = ClientBuilder::new().with_io_runtime(self.runtime.handle().clone());
-        if !cluster.is_empty() {
-            builder = builder.with_url(cluster.clone());
-        }
-        let client = builder.build().map_err(|error| {
-            Failure::new(
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn build(
+        &self,
+        location: &Location,
+        cluster: &Cluster,
+        round: usize,
+    ) -> Result<Known, Failure> {
+        // A DataNode that hangs is left for another one in time.
+        let silence = (timeout() / 4).as_millis().max(1).to_string();
+        let mut settings = self.configuration.settings(round);
+        settings.push(("dfs.client.socket-timeout".into(), silence));
+        let built = ClientBuilder::new()
+            .with_io_runtime(self.runtime.handle().clone())
+            .with_url(cluster.to_string())
+            .with_config(settings)
+            .build();
+        match built {
+            Ok(client) => Ok(Known { client, round }),
+            Err(error) => Err(Failure::new(
                 Code::FailedPrecondition,
                 format!(
                     "{location}: no cluster can be found from this name and the files in \
                      HADOOP_CONF_DIR ({error})"
                 ),
-            )
-        })?;
-        clients.insert(cluster, client.clone());
-        Ok(client)
-    }
-
-    /// Forget a client whose connection hangs: the next call opens a new one.
-    fn forget(&self, location: &Location) {
-        let mut clients = self
-            .clients
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        clients.remove(&location.cluster());
-    }
-
-    /// Wait for a future, within this process's time limit.
-    pub fn wait<T>(
-        &self,
-        location: &Location,
-        future: impl Future<Output = Result<T, HdfsError>>,
-    ) -> Result<T, Failure> {
-        let limited = async { tokio::time::timeout(timeout(), future).await };
-        match self.runtime.block_on(limited) {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(Failure::of(&location.to_string(), &error)),
-            Err(_) => {
-                self.forget(location);
-                Err(Failure::new(
-                    Code::DeadlineExceeded,
-                    format!(
-                        "{location}: HDFS has not answered for {} s ({TIMEOUT_VARIABLE})",
-                        timeout().as_secs_f64()
-                    ),
-                ))
-            }
+            )),
         }
-    }
-
-    /// Call HDFS with the client of the file's cluster.
-    pub fn call<T, F>(
-        &self,
-        location: &Location,
-        call: impl FnOnce(Client) -> F,
-    ) -> Result<T, Failure>
-    where
-        F: Future<Output = Result<T, HdfsError>>,
-    {
-        let client = self.client(location)?;
-        self.wait(location, call(client))
     }
 }
 
 /// Refuse a host that does not exist: hdfs-native would look for it for minutes.
-fn check_host(location: &Location) -> Result<(), Failure> {
-    if location.scheme != "hdfs" || !location.authority.contains(':') {
+fn check_host(location: &Location, cluster: &Cluster) -> Result<(), Failure> {
+    if cluster.scheme != "hdfs" || !cluster.authority.contains(':') {
         return Ok(());
     }
-    location
-        .authority
-        .to_socket_addrs()
-        .map(|_| ())
-        .map_err(|error| {
-            Failure::new(
-                Code::FailedPrecondition,
-                format!("{location}: there is no host of that name ({error})"),
-            )
-        })
+    let found = cluster.authority.to_socket_addrs();
+    found.map(|_| ()).map_err(|error| {
+        Failure::new(
+            Code::FailedPrecondition,
+            format!(
+                "{location}: {} is neither a host nor a nameservice of the files in \
+                 HADOOP_CONF_DIR ({error})",
+                cluster.authority
+            ),
+        )
+    })
 }
 
 /// The descriptor of the epoll instance of a runtime: the one that knows a socket of it.

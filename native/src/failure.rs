@@ -42,6 +42,14 @@ impl Failure {
         Self::new(code, format!("{path}: {reason}"))
     }
 
+    /// Whether the code says all: there is no use in looking for a better reason.
+    pub fn is_final(&self) -> bool {
+        matches!(
+            self.code,
+            Code::PermissionDenied | Code::ResourceExhausted | Code::Unauthenticated
+        )
+    }
+
     /// Whether the same call may succeed in a moment: a DataNode or a connection was lost.
     pub fn is_passing(&self) -> bool {
         matches!(self.code, Code::Unavailable | Code::DeadlineExceeded)
@@ -51,6 +59,11 @@ impl Failure {
 fn explain(error: &HdfsError) -> (Code, String) {
     match error {
         HdfsError::FileNotFound(_) => (Code::NotFound, "no such file or directory".into()),
+        // hdfs-native tells a file that another client writes as one that exists.
+        HdfsError::AlreadyExists(text) if text.contains(" lease ") => (
+            Code::FailedPrecondition,
+            format!("another process is writing it ({})", first_line(text)),
+        ),
         HdfsError::AlreadyExists(_) => (Code::AlreadyExists, "it exists already".into()),
         HdfsError::IsADirectoryError(_) => (Code::FailedPrecondition, "it is a directory".into()),
         HdfsError::InvalidPath(text) | HdfsError::InvalidArgument(text) => {
@@ -89,7 +102,7 @@ fn explain(error: &HdfsError) -> (Code, String) {
 
 /// An exception of the NameNode: its class, and its first line without the stack.
 fn explain_exception(class: &str, text: &str) -> (Code, String) {
-    let line = text.lines().next().unwrap_or_default().trim();
+    let line = first_line(text);
     let name = class.rsplit(['.', '$']).next().unwrap_or(class);
     let code = match name {
         "FileNotFoundException" => Code::NotFound,
@@ -114,6 +127,8 @@ fn explain_exception(class: &str, text: &str) -> (Code, String) {
         | "LeaseExpiredException"
         | "RecoveryInProgressException" => Code::FailedPrecondition,
         "SafeModeException" | "StandbyException" | "RetriableException" => Code::Unavailable,
+        "NotReplicatedYetException" => Code::Unavailable,
+        "IOException" if line.contains("There are 0 datanode(s) running") => Code::Unavailable,
         "IOException" if line.contains("could only be written to") => Code::ResourceExhausted,
         "IOException" if line.contains("replicated to 0 nodes") => Code::ResourceExhausted,
         "PathComponentTooLongException" | "MaxDirectoryItemsExceededException" => {
@@ -125,7 +140,14 @@ fn explain_exception(class: &str, text: &str) -> (Code, String) {
     let line = if line.is_empty() { name } else { line };
     let reason = match name {
         "SafeModeException" => format!("the NameNode is in safe mode ({line})"),
+        "IOException" if code == Code::ResourceExhausted => {
+            format!("no DataNode has room for more ({line})")
+        }
         _ => line.to_string(),
     };
     (code, reason)
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default().trim()
 }

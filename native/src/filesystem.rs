@@ -1,19 +1,23 @@
-//! What TensorFlow calls: each function parses its arguments, calls HDFS and reports.
+//! What TensorFlow calls for paths: each function parses its arguments, calls HDFS and reports.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
+use std::time::Instant;
 
 use hdfs_native::client::FileStatus;
+use hdfs_native::{Client, HdfsError};
 
+use crate::calls::{Try, timeout};
 use crate::cluster::clusters;
 use crate::failure::{Code, Failure};
 use crate::location::Location;
-use crate::reader::Reader;
-use crate::tensorflow::{
-    TF_File, TF_FileStatistics, TF_Filesystem, TF_FilesystemOps, TF_RandomAccessFileOps,
-    TF_ReadOnlyMemoryRegion, TF_ReadOnlyMemoryRegionOps, TF_Status, TF_WritableFileOps, give_text,
-    give_texts, report, text,
+use crate::open_files::{
+    new_appendable_file, new_random_access_file, new_read_only_memory_region_from_file,
+    new_writable_file,
 };
-use crate::writer::Writer;
+use crate::tensorflow::{
+    TF_FileStatistics, TF_Filesystem, TF_FilesystemOps, TF_Status, give_text, give_texts, report,
+    text,
+};
 
 const NEW_DIRECTORY: u32 = 0o755;
 
@@ -40,26 +44,6 @@ pub const FILESYSTEM_OPS: TF_FilesystemOps = TF_FilesystemOps {
     get_children,
 };
 
-pub const RANDOM_ACCESS_FILE_OPS: TF_RandomAccessFileOps = TF_RandomAccessFileOps {
-    cleanup: drop_reader,
-    read,
-};
-
-pub const WRITABLE_FILE_OPS: TF_WritableFileOps = TF_WritableFileOps {
-    cleanup: drop_writer,
-    append,
-    tell,
-    flush: sync,
-    sync,
-    close: sync,
-};
-
-pub const READ_ONLY_MEMORY_REGION_OPS: TF_ReadOnlyMemoryRegionOps = TF_ReadOnlyMemoryRegionOps {
-    cleanup: drop_region,
-    data: region_data,
-    length: region_length,
-};
-
 extern "C" fn init(filesystem: *mut TF_Filesystem, status: *mut TF_Status) {
     report(status, (), || {
         // SAFETY: TensorFlow passes its own structure.
@@ -70,11 +54,11 @@ extern "C" fn init(filesystem: *mut TF_Filesystem, status: *mut TF_Status) {
 
 extern "C" fn cleanup(_filesystem: *mut TF_Filesystem) {}
 
-fn location(path: *const c_char) -> Result<Location, Failure> {
+pub fn location(path: *const c_char) -> Result<Location, Failure> {
     Location::parse(&text(path)?)
 }
 
-fn is_a(location: &Location, what: &str) -> Failure {
+pub fn is_a(location: &Location, what: &str) -> Failure {
     Failure::new(
         Code::FailedPrecondition,
         format!("{location}: it is {what}"),
@@ -85,13 +69,13 @@ fn is_a(location: &Location, what: &str) -> Failure {
 ///
 /// A path below a file is told as one that does not exist, or as an exception.
 fn find(location: &Location) -> Result<FileStatus, Failure> {
-    let path = location.path.clone();
-    clusters()?.call(location, |client| async move {
-        client.get_file_info(&path).await
+    let path = &location.path;
+    clusters()?.call(location, |Try { client, .. }| async move {
+        client.get_file_info(path).await
     })
 }
 
-fn find_file(location: &Location) -> Result<FileStatus, Failure> {
+pub fn find_file(location: &Location) -> Result<FileStatus, Failure> {
     let found = find(location)?;
     if found.isdir {
         Err(is_a(location, "a directory"))
@@ -101,7 +85,7 @@ fn find_file(location: &Location) -> Result<FileStatus, Failure> {
 }
 
 /// Check that the parent of a path is a directory: HDFS tells it in several ways.
-fn find_parent(location: &Location) -> Result<(), Failure> {
+pub fn find_parent(location: &Location) -> Result<(), Failure> {
     if location.is_root() {
         return Err(is_a(location, "the root directory"));
     }
@@ -112,201 +96,6 @@ fn find_parent(location: &Location) -> Result<(), Failure> {
         Err(is_a(&parent, "not a directory"))
     }
 }
-
-// ---- open files
-
-fn give<T>(file: *mut TF_File, value: T) {
-    // SAFETY: TensorFlow passes its own structure; the matching cleanup takes the box back.
-    unsafe { (*file).plugin_file = Box::into_raw(Box::new(value)).cast() };
-}
-
-fn ours<'a, T>(file: *const TF_File) -> &'a T {
-    // SAFETY: TensorFlow passes what `give` has put there, before its cleanup.
-    unsafe { &*(*file).plugin_file.cast::<T>() }
-}
-
-fn take_back<T>(pointer: *mut c_void) {
-    if !pointer.is_null() {
-        // SAFETY: it came from a box of this type, and TensorFlow does not use it any more.
-        drop(unsafe { Box::from_raw(pointer.cast::<T>()) });
-    }
-}
-
-extern "C" fn new_random_access_file(
-    _filesystem: *const TF_Filesystem,
-    path: *const c_char,
-    file: *mut TF_File,
-    status: *mut TF_Status,
-) {
-    report(status, (), || {
-        let location = location(path)?;
-        give(file, open(location)?);
-        Ok(())
-    });
-}
-
-fn open(location: Location) -> Result<Reader, Failure> {
-    Reader::open(location.clone()).map_err(|failure| match find_file(&location) {
-        // HDFS tells that a path is a directory in the words of its exception only.
-        Err(known) if known.code == Code::FailedPrecondition => known,
-        _ => failure,
-    })
-}
-
-extern "C" fn drop_reader(file: *mut TF_File) {
-    // SAFETY: TensorFlow passes its own structure.
-    take_back::<Reader>(unsafe { (*file).plugin_file });
-}
-
-extern "C" fn read(
-    file: *const TF_File,
-    offset: u64,
-    count: usize,
-    buffer: *mut c_char,
-    status: *mut TF_Status,
-) -> i64 {
-    let mut done = -1;
-    report(status, (), || {
-        let buffer = if count == 0 {
-            &mut []
-        } else {
-            // SAFETY: TensorFlow has room for `count` bytes there.
-            unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), count) }
-        };
-        let read = ours::<Reader>(file).read(offset, buffer)?;
-        done = read as i64;
-        if read < count {
-            return Err(Failure::new(Code::OutOfRange, "the end of the file"));
-        }
-        Ok(())
-    });
-    done
-}
-
-type Writing = std::sync::Mutex<Writer>;
-
-fn new_writer(
-    path: *const c_char,
-    file: *mut TF_File,
-    status: *mut TF_Status,
-    open: fn(Location) -> Result<Writer, Failure>,
-) {
-    report(status, (), || {
-        let location = location(path)?;
-        let writer = open(location.clone()).map_err(|failure| {
-            match find_file(&location) {
-                Err(known) if known.code == Code::FailedPrecondition => return known,
-                _ => {}
-            }
-            match find_parent(&location) {
-                Err(known) if known.code != Code::Unavailable => known,
-                _ => failure,
-            }
-        })?;
-        give(file, Writing::new(writer));
-        Ok(())
-    });
-}
-
-extern "C" fn new_writable_file(
-    _filesystem: *const TF_Filesystem,
-    path: *const c_char,
-    file: *mut TF_File,
-    status: *mut TF_Status,
-) {
-    new_writer(path, file, status, Writer::create);
-}
-
-extern "C" fn new_appendable_file(
-    _filesystem: *const TF_Filesystem,
-    path: *const c_char,
-    file: *mut TF_File,
-    status: *mut TF_Status,
-) {
-    new_writer(path, file, status, Writer::append);
-}
-
-/// Call a writer. One thread at a time uses a file, but nobody checks that.
-fn with_writer<T>(file: *const TF_File, operation: impl FnOnce(&mut Writer) -> T) -> T {
-    let mut writer = ours::<Writing>(file)
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    operation(&mut writer)
-}
-
-extern "C" fn drop_writer(file: *mut TF_File) {
-    // SAFETY: TensorFlow passes its own structure.
-    take_back::<Writing>(unsafe { (*file).plugin_file });
-}
-
-extern "C" fn append(
-    file: *const TF_File,
-    buffer: *const c_char,
-    count: usize,
-    status: *mut TF_Status,
-) {
-    report(status, (), || {
-        if count == 0 {
-            return Ok(());
-        }
-        // SAFETY: TensorFlow has `count` bytes there.
-        let data = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), count) };
-        with_writer(file, |writer| writer.write(data))
-    });
-}
-
-extern "C" fn tell(file: *const TF_File, status: *mut TF_Status) -> i64 {
-    report(status, -1, || {
-        Ok(with_writer(file, |writer| writer.position() as i64))
-    })
-}
-
-extern "C" fn sync(file: *const TF_File, status: *mut TF_Status) {
-    report(status, (), || with_writer(file, Writer::sync));
-}
-
-// ---- files as memory
-
-extern "C" fn new_read_only_memory_region_from_file(
-    _filesystem: *const TF_Filesystem,
-    path: *const c_char,
-    region: *mut TF_ReadOnlyMemoryRegion,
-    status: *mut TF_Status,
-) {
-    report(status, (), || {
-        let location = location(path)?;
-        let content = open(location.clone())?.read_all()?;
-        if content.is_empty() {
-            return Err(Failure::new(
-                Code::InvalidArgument,
-                format!("{location}: an empty file is no region of memory"),
-            ));
-        }
-        // SAFETY: TensorFlow passes its own structure; its cleanup takes the box back.
-        unsafe { (*region).plugin_memory_region = Box::into_raw(Box::new(content)).cast() };
-        Ok(())
-    });
-}
-
-fn content<'a>(region: *const TF_ReadOnlyMemoryRegion) -> &'a Vec<u8> {
-    // SAFETY: TensorFlow passes what was put there above, before its cleanup.
-    unsafe { &*(*region).plugin_memory_region.cast::<Vec<u8>>() }
-}
-
-extern "C" fn drop_region(region: *mut TF_ReadOnlyMemoryRegion) {
-    // SAFETY: TensorFlow passes its own structure.
-    take_back::<Vec<u8>>(unsafe { (*region).plugin_memory_region });
-}
-
-extern "C" fn region_data(region: *const TF_ReadOnlyMemoryRegion) -> *const c_void {
-    content(region).as_ptr().cast()
-}
-
-extern "C" fn region_length(region: *const TF_ReadOnlyMemoryRegion) -> u64 {
-    content(region).len() as u64
-}
-
-// ---- paths
 
 extern "C" fn create_dir(
     _filesystem: *const TF_Filesystem,
@@ -341,9 +130,9 @@ extern "C" fn recursively_create_dir(
 }
 
 fn make_directories(location: &Location) -> Result<(), Failure> {
-    let path = location.path.clone();
-    clusters()?.call(location, |client| async move {
-        client.mkdirs(&path, NEW_DIRECTORY, true).await
+    let path = &location.path;
+    clusters()?.call(location, |Try { client, .. }| async move {
+        client.mkdirs(path, NEW_DIRECTORY, true).await
     })
 }
 
@@ -410,10 +199,17 @@ fn delete(location: &Location, recursively: bool) -> Result<(), Failure> {
     if location.is_root() {
         return Err(is_a(location, "the root directory, which stays"));
     }
-    let path = location.path.clone();
-    let gone = clusters()?.call(location, |client| async move {
-        client.delete(&path, recursively).await
-    })?;
+    let path = &location.path;
+    let gone = clusters()?.call(
+        location,
+        |Try {
+             client,
+             is_repeated,
+         }| async move {
+            // What the first try has deleted is not there for the second.
+            Ok(client.delete(path, recursively).await? || is_repeated)
+        },
+    )?;
     if gone {
         Ok(())
     } else {
@@ -432,24 +228,41 @@ extern "C" fn rename_file(
 ) {
     report(status, (), || {
         let (source, target) = (location(source)?, location(target)?);
-        if source.cluster() != target.cluster() {
+        let configuration = &clusters()?.configuration;
+        if configuration.cluster(&source)? != configuration.cluster(&target)? {
             return Err(Failure::new(
                 Code::FailedPrecondition,
                 format!("{source} cannot be renamed to {target}: another cluster"),
             ));
         }
-        let (from, to) = (source.path.clone(), target.path.clone());
+        let (from, to) = (&source.path, &target.path);
         clusters()?
-            .call(&source, |client| async move {
-                client.rename(&from, &to, true).await
-            })
+            .call(
+                &source,
+                |Try {
+                     client,
+                     is_repeated,
+                 }| async move {
+                    let renamed = client.rename(from, to, true).await;
+                    if is_repeated && renamed.is_err() && has_moved(&client, from, to).await {
+                        return Ok(());
+                    }
+                    renamed
+                },
+            )
             .map_err(|failure| rename_failure(failure, &source, &target))
     });
 }
 
+/// Whether an earlier try of a rename, whose answer was lost, has been executed.
+async fn has_moved(client: &Client, from: &str, to: &str) -> bool {
+    let source = client.get_file_info(from).await;
+    matches!(source, Err(HdfsError::FileNotFound(_))) && client.get_file_info(to).await.is_ok()
+}
+
 /// Why a rename failed, where the NameNode's exception says it in words only.
 fn rename_failure(failure: Failure, source: &Location, target: &Location) -> Failure {
-    if failure.is_passing() || failure.code == Code::PermissionDenied {
+    if failure.is_passing() || failure.is_final() {
         return failure;
     }
     if let Err(known) = find(source) {
@@ -545,11 +358,30 @@ extern "C" fn get_children(
     })
 }
 
+/// The names in a directory. The time limit is for each piece of a long list.
 fn children(location: &Location) -> Result<Vec<String>, Failure> {
-    let path = location.path.clone();
-    let found = clusters()?.call(location, |client| async move {
-        client.list_status(&path, false).await
+    const PIECE: usize = 1000;
+    let clusters = clusters()?;
+    let path = &location.path;
+    let (listing, first) = clusters.call(location, |Try { client, .. }| async move {
+        let listing = client.list_status_iter(path, false);
+        let first = listing.next().await.transpose()?;
+        Ok((listing, first))
     })?;
-    let name = |status: FileStatus| status.path.rsplit('/').next().map(str::to_owned);
-    Ok(found.into_iter().filter_map(name).collect())
+    let mut names = Vec::new();
+    let mut piece = Vec::from_iter(first);
+    while !piece.is_empty() {
+        let name = |status: FileStatus| status.path.rsplit('/').next().map(str::to_owned);
+        names.extend(piece.into_iter().filter_map(name));
+        piece = clusters.transfer(Instant::now() + timeout(), location, async {
+            let mut piece = Vec::with_capacity(PIECE);
+            while piece.len() < PIECE
+                && let Some(status) = listing.next().await.transpose()?
+            {
+                piece.push(status);
+            }
+            Ok(piece)
+        })?;
+    }
+    Ok(names)
 }

@@ -9,17 +9,26 @@
 //! |---|---|
 //! | [`registration`] | registers the schemes when the library is loaded |
 //! | [`tensorflow`] | TensorFlow's C interface: structures, status codes |
-//! | [`filesystem`] | operations on paths: list, stat, rename, delete, open |
-//! | [`reader`], [`writer`] | open files |
-//! | [`cluster`] | the connections of this process, its threads, time limits |
+//! | [`filesystem`] | operations on paths: list, stat, rename, delete |
+//! | [`open_files`] | operations on open files |
+//! | [`reader`], [`writer`] | what is behind an open file |
+//! | [`closing`], [`unconfirmed`] | how a writer closes its file, and what it keeps to repeat it |
+//! | [`calls`] | calls with a time limit, repeated if NameNodes were lost |
+//! | [`cluster`] | the clients and threads of this process, and of forked ones |
+//! | [`configuration`] | which NameNodes a URL means |
 //! | [`failure`] | errors of HDFS as TensorFlow's codes, in words |
 //! | [`location`] | URLs |
 
+mod calls;
+mod closing;
 mod cluster;
+mod configuration;
 mod failure;
 mod filesystem;
 mod location;
+mod open_files;
 mod reader;
 mod registration;
 mod tensorflow;
+mod unconfirmed;
 mod writer;

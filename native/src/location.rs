@@ -34,15 +34,6 @@ impl Location {
         })
     }
 
-    /// `scheme://authority`, by which a client is found; the default cluster's is empty.
-    pub fn cluster(&self) -> String {
-        if self.authority.is_empty() {
-            String::new()
-        } else {
-            format!("{}://{}", self.scheme, self.authority)
-        }
-    }
-
     pub fn parent(&self) -> Self {
         let cut = self.path.rfind('/').unwrap_or(0).max(1);
         Self {

@@ -14,7 +14,8 @@ use futures::stream::BoxStream;
 use hdfs_native::HdfsError;
 use hdfs_native::file::FileReader;
 
-use crate::cluster::{Clusters, clusters, timeout};
+use crate::calls::{Try, timeout};
+use crate::cluster::clusters;
 use crate::failure::{Code, Failure};
 use crate::location::Location;
 
@@ -63,9 +64,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn open(clusters: &Clusters, location: &Location) -> Result<Arc<Opened>, Failure> {
-    let path = location.path.clone();
-    let file = clusters.call(location, |client| async move { client.read(&path).await })?;
+fn open(location: &Location, deadline: Instant) -> Result<Arc<Opened>, Failure> {
+    let path = &location.path;
+    let file = clusters()?.call_until(deadline, location, |Try { client, .. }| async move {
+        client.read(path).await
+    })?;
     Ok(Arc::new(Opened {
         process: std::process::id(),
         file,
@@ -74,7 +77,7 @@ fn open(clusters: &Clusters, location: &Location) -> Result<Arc<Opened>, Failure
 
 impl Reader {
     pub fn open(location: Location) -> Result<Self, Failure> {
-        let opened = open(clusters()?, &location)?;
+        let opened = open(&location, Instant::now() + timeout())?;
         Ok(Self {
             location,
             opened: Mutex::new(opened),
@@ -95,7 +98,7 @@ impl Reader {
         let mut opened = self.current()?;
         if offset + buffer.len() as u64 > opened.length() && offset >= opened.length() {
             // At the end: a file that is still being written may have grown.
-            opened = self.reopen(&opened)?;
+            opened = self.reopen(&opened, Instant::now() + timeout())?;
         }
         let left = opened.length().saturating_sub(offset);
         let wanted = usize::try_from(left)
@@ -126,7 +129,7 @@ impl Reader {
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
-            opened = match self.reopen(&opened) {
+            opened = match self.reopen(&opened, since + timeout()) {
                 Ok(opened) => opened,
                 Err(failure) if failure.is_passing() => continue,
                 Err(failure) => return Err(failure),
@@ -182,7 +185,7 @@ impl Reader {
         buffer: &mut [u8],
     ) -> Result<usize, Failure> {
         let future = opened.file.read_range_buf(buffer, position as usize);
-        clusters()?.wait(&self.location, future)?;
+        clusters()?.transfer(Instant::now() + timeout(), &self.location, future)?;
         Ok(buffer.len())
     }
 
@@ -215,7 +218,7 @@ impl Reader {
             if taken == buffer.len() {
                 return Ok(taken);
             }
-            let next = clusters()?.wait(&self.location, async {
+            let next = clusters()?.transfer(Instant::now() + timeout(), &self.location, async {
                 ahead.chunks.next().await.transpose()
             });
             match next {
@@ -239,14 +242,14 @@ impl Reader {
         }
         // Its connections belong to the threads of a parent process.
         std::mem::forget(Arc::clone(&opened));
-        self.reopen(&opened)
+        self.reopen(&opened, Instant::now() + timeout())
     }
 
     /// Open the file anew, unless another thread just has.
-    fn reopen(&self, old: &Arc<Opened>) -> Result<Arc<Opened>, Failure> {
+    fn reopen(&self, old: &Arc<Opened>, deadline: Instant) -> Result<Arc<Opened>, Failure> {
         let mut current = locked(&self.opened);
         if Arc::ptr_eq(&current, old) {
-            *current = open(clusters()?, &self.location)?;
+            *current = open(&self.location, deadline)?;
         }
         Ok(Arc::clone(&current))
     }

@@ -5,35 +5,42 @@
 //! hdfs-native, TensorBoard's among them, see nothing of an open block. So `sync`
 //! closes the file. From then on it is taken for a log that others read: what follows
 //! is kept here until the next `sync`, which opens the file, appends and closes it.
+//!
+//! If all DataNodes of a block are lost, or a NameNode's answer, hdfs-native gives the
+//! file up. Then it is closed with what has arrived of it, and what has not is appended.
 
-use std::cell::Cell;
-use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::Once;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use hdfs_native::HdfsError;
 use hdfs_native::client::WriteOptions;
 use hdfs_native::file::FileWriter;
 
-use crate::cluster::{clusters, timeout};
+use crate::calls::{Try, timeout};
+use crate::closing::{close, try_close};
+use crate::cluster::clusters;
 use crate::failure::{Code, Failure};
 use crate::location::Location;
+use crate::unconfirmed::Unconfirmed;
 
 /// TensorFlow writes a record in four small pieces.
 const BUFFER: usize = 1 << 20;
 /// What a log may keep here for its next `sync`.
 const LOG_BUFFER: usize = 4 << 20;
+/// Between two questions whether a lost file is closed.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub struct Writer {
     location: Location,
     process: u32,
     /// Open from its creation to the first `sync`.
     file: Option<FileWriter>,
+    /// Whether it has been synced, and is taken for a log.
+    is_log: bool,
     buffer: BytesMut,
     position: u64,
+    /// The last of what HDFS was given.
+    unconfirmed: Unconfirmed,
     /// After an error nobody knows what is in the file: all that follows fails with it.
     failed: Option<Failure>,
 }
@@ -41,19 +48,19 @@ pub struct Writer {
 impl Writer {
     /// A new, empty file, in place of one that may be there.
     pub fn create(location: Location) -> Result<Self, Failure> {
-        let path = location.path.clone();
-        let file = clusters()?.call(&location, |client| async move {
+        let path = &location.path;
+        let file = clusters()?.call(&location, |Try { client, .. }| async move {
             let options = WriteOptions::default().overwrite(true).create_parent(false);
-            client.create(&path, options).await
+            client.create(path, options).await
         })?;
         Ok(Self::new(location, Some(file), 0))
     }
 
     /// The file as it is, or a new one.
     pub fn append(location: Location) -> Result<Self, Failure> {
-        let path = location.path.clone();
-        let found = clusters()?.call(&location, |client| async move {
-            client.get_file_info(&path).await
+        let path = &location.path;
+        let found = clusters()?.call(&location, |Try { client, .. }| async move {
+            client.get_file_info(path).await
         });
         match found {
             Ok(status) if status.isdir => Err(Failure::new(
@@ -70,9 +77,11 @@ impl Writer {
         Self {
             location,
             process: std::process::id(),
+            is_log: file.is_none(),
             file,
             buffer: BytesMut::new(),
             position,
+            unconfirmed: Unconfirmed::after(position),
             failed: None,
         }
     }
@@ -83,21 +92,15 @@ impl Writer {
 
     pub fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
         self.attempt(|this| {
-            let limit = if this.file.is_some() {
-                BUFFER
-            } else {
-                LOG_BUFFER
-            };
-            if this.buffer.len() + data.len() > limit {
-                this.send()?;
-            }
-            if data.len() > limit {
-                this.transfer(Bytes::copy_from_slice(data))?;
-            } else {
-                this.buffer.extend_from_slice(data);
+            for piece in data.chunks(BUFFER) {
+                if this.buffer.len() + piece.len() > this.limit() {
+                    this.send()?;
+                }
+                this.buffer.extend_from_slice(piece);
             }
             this.position += data.len() as u64;
-            Ok(())
+            // Of a log that did not fit here, others are to see what has been sent.
+            if this.is_log { this.close() } else { Ok(()) }
         })
     }
 
@@ -105,11 +108,14 @@ impl Writer {
     pub fn sync(&mut self) -> Result<(), Failure> {
         self.attempt(|this| {
             this.send()?;
-            match this.file.take() {
-                Some(file) => close(&this.location, file),
-                None => Ok(()),
-            }
+            this.close()?;
+            this.is_log = true;
+            Ok(())
         })
+    }
+
+    fn limit(&self) -> usize {
+        if self.is_log { LOG_BUFFER } else { BUFFER }
     }
 
     fn attempt(
@@ -128,115 +134,154 @@ impl Writer {
                 ),
             ));
         }
-        operation(self).inspect_err(|failure| self.failed = Some(failure.clone()))
+        // What it says unless the operation comes to its end.
+        self.failed = Some(Failure::new(
+            Code::Internal,
+            format!("{}: writing it has panicked before", self.location),
+        ));
+        let outcome = operation(self);
+        self.failed = outcome.as_ref().err().cloned();
+        outcome
     }
 
+    /// Give HDFS what is in the buffer.
     fn send(&mut self) -> Result<(), Failure> {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let data = self.buffer.split().freeze();
-        self.transfer(data)
+        let next = BytesMut::with_capacity(BUFFER);
+        let data = std::mem::replace(&mut self.buffer, next).freeze();
+        let deadline = Instant::now() + timeout();
+        self.unconfirmed.push(data.clone());
+        match self.transfer(deadline, data) {
+            Err(failure) if failure.is_passing() => self.recover(deadline, failure),
+            outcome => outcome,
+        }
     }
 
-    fn transfer(&mut self, data: Bytes) -> Result<(), Failure> {
-        let clusters = clusters()?;
+    fn transfer(&mut self, deadline: Instant, data: Bytes) -> Result<(), Failure> {
+        if self.file.is_none() {
+            self.open_again(deadline)?;
+        }
         if let Some(file) = &mut self.file {
-            clusters.wait(&self.location, file.write_bytes(data))?;
+            clusters()?.transfer(deadline, &self.location, file.write_bytes(data))?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Failure> {
+        let deadline = Instant::now() + timeout();
+        let Some(file) = &mut self.file else {
             return Ok(());
+        };
+        match close(deadline, &self.location, file) {
+            Err(failure) if failure.is_passing() => self.close_lost(deadline, failure)?,
+            outcome => outcome?,
         }
-        let path = self.location.path.clone();
-        let mut file = clusters.call(&self.location, |client| async move {
-            client.append(&path).await
+        self.file = None;
+        self.unconfirmed = Unconfirmed::after(self.unconfirmed.end());
+        Ok(())
+    }
+
+    /// Close a file whose first closing failed. The NameNode may have done it nevertheless.
+    fn close_lost(&mut self, deadline: Instant, failure: Failure) -> Result<(), Failure> {
+        let recovered = self.recover(deadline, failure);
+        if let Err(failure) = recovered {
+            let path = &self.location.path;
+            let found =
+                clusters()?.call_until(deadline, &self.location, |Try { client, .. }| async move {
+                    client.get_file_info(path).await
+                });
+            return match found {
+                Ok(found)
+                    if !failure.is_passing() && found.length as u64 == self.unconfirmed.end() =>
+                {
+                    Ok(())
+                }
+                _ => Err(failure),
+            };
+        }
+        match &mut self.file {
+            Some(file) => close(deadline, &self.location, file),
+            None => Ok(()),
+        }
+    }
+
+    fn open_again(&mut self, deadline: Instant) -> Result<(), Failure> {
+        let path = &self.location.path;
+        let opened =
+            clusters()?.call_until(deadline, &self.location, |Try { client, .. }| async move {
+                client.append(path).await
+            })?;
+        self.file = Some(opened);
+        Ok(())
+    }
+
+    // ---- after DataNodes or an answer were lost
+
+    /// Open the file again and append what is missing.
+    fn recover(&mut self, deadline: Instant, mut failure: Failure) -> Result<(), Failure> {
+        let mut pause = FIRST_PAUSE;
+        while Instant::now() + pause < deadline {
+            failure = match self.try_recover(deadline) {
+                Ok(true) => return Ok(()),
+                Ok(false) => failure,
+                Err(failure) if failure.is_passing() => failure,
+                Err(failure) => return Err(failure),
+            };
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        Err(failure)
+    }
+
+    /// One try; false if HDFS has not closed the file yet.
+    fn try_recover(&mut self, deadline: Instant) -> Result<bool, Failure> {
+        if let Some(file) = self.file.take() {
+            check_owned(deadline, &self.location, file)?;
+        }
+        let path = &self.location.path;
+        let length =
+            clusters()?.call_until(deadline, &self.location, |Try { client, .. }| async move {
+                if !client.recover_lease(path).await? {
+                    return Ok(None);
+                }
+                Ok(Some(client.get_file_info(path).await?.length as u64))
+            })?;
+        let Some(length) = length else {
+            return Ok(false);
+        };
+        let missing = self.unconfirmed.since(length).ok_or_else(|| {
+            Failure::new(
+                Code::DataLoss,
+                format!(
+                    "{}: its DataNodes were lost, and HDFS has kept {length} bytes of it",
+                    self.location
+                ),
+            )
         })?;
-        clusters.wait(&self.location, file.write_bytes(data))?;
-        close(&self.location, file)
+        self.open_again(deadline)?;
+        if let Some(file) = &mut self.file {
+            for data in missing {
+                clusters()?.transfer(deadline, &self.location, file.write_bytes(data))?;
+            }
+        }
+        Ok(true)
     }
 }
 
-/// Close a file without the half second that hdfs-native sleeps.
+/// Check that nobody else has begun to write the file anew: then it is theirs.
 ///
-/// The NameNode refuses to complete a file until a DataNode has told it of the last
-/// block, which takes it some milliseconds. hdfs-native then sleeps 500 ms and asks
-/// again. Its future is dropped in that sleep, and called again: by then the block
-/// is closed and only the question is repeated, which is what it would do itself.
-fn close(location: &Location, mut file: FileWriter) -> Result<(), Failure> {
-    let clusters = clusters()?;
-    let begun = Instant::now();
-    let mut pause = Duration::from_millis(2);
-    loop {
-        match clusters.wait(location, close_or_refused(&mut file))? {
-            Closed::Yes => return Ok(()),
-            Closed::NotYet if begun.elapsed() > timeout() => {
-                return Err(Failure::new(
-                    Code::DeadlineExceeded,
-                    format!(
-                        "{location}: no DataNode has confirmed its last block for {} s",
-                        timeout().as_secs_f64()
-                    ),
-                ));
-            }
-            Closed::NotYet => std::thread::sleep(pause),
-        }
-        pause = (pause * 2).min(Duration::from_millis(250));
+/// What is left of it is closed. The first call may fail for the lost DataNodes. The
+/// second asks the NameNode only, which knows by the file's number who writes it.
+fn check_owned(
+    deadline: Instant,
+    location: &Location,
+    mut file: FileWriter,
+) -> Result<(), Failure> {
+    let mut outcome = try_close(deadline, location, &mut file);
+    if outcome.as_ref().is_err_and(Failure::is_passing) {
+        outcome = try_close(deadline, location, &mut file);
     }
-}
-
-enum Closed {
-    Yes,
-    NotYet,
-}
-
-thread_local! {
-    /// Whether the NameNode's answer to `complete` was read in this poll, and was no.
-    static REFUSED: Cell<Option<bool>> = const { Cell::new(None) };
-}
-
-/// Poll `close` until it is done, or until it has read a refusal and thus sleeps.
-async fn close_or_refused(file: &mut FileWriter) -> Result<Closed, HdfsError> {
-    watch_answers();
-    let mut closing = pin!(file.close());
-    poll_fn(|context| {
-        REFUSED.set(Some(false));
-        let polled = closing.as_mut().poll(context);
-        let refused = REFUSED.take() == Some(true);
-        match polled {
-            Poll::Ready(result) => Poll::Ready(result.map(|()| Closed::Yes)),
-            Poll::Pending if refused => Poll::Ready(Ok(Closed::NotYet)),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
-
-/// hdfs-native tells of each answer it reads in its log, in the thread that polls it.
-struct AnswerLog;
-
-impl log::Log for AnswerLog {
-    fn enabled(&self, metadata: &log::Metadata) -> bool {
-        metadata.level() == log::Level::Debug
-            && metadata.target() == "hdfs_native::hdfs::protocol"
-            && REFUSED.get().is_some()
-    }
-
-    fn log(&self, record: &log::Record) {
-        if self.enabled(record.metadata()) {
-            let text = record.args().to_string();
-            if text.starts_with("complete response") && text.contains("result: false") {
-                REFUSED.set(Some(true));
-            }
-        }
-    }
-
-    fn flush(&self) {}
-}
-
-fn watch_answers() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // The log is this library's own: nothing else shares its copy of the crate.
-        if log::set_logger(&AnswerLog).is_ok() {
-            log::set_max_level(log::LevelFilter::Debug);
-        }
-    });
+    outcome.map(|_| ())
 }

@@ -20,7 +20,7 @@ EXAMPLES = ROOT / "examples"
 TENSORFLOW = ROOT / ".venv-tf"
 COMMANDS = Path(sys.executable).parent
 
-JOB_S = 240
+JOB_S = 600
 """What a job may take on a busy machine, where importing TensorFlow alone takes long."""
 
 

@@ -2,112 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
+import getpass
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
-from ytf.minicluster import MiniCluster
-
-ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".venv-tf" / "bin" / "python"
-
-TYPED_S = 120
-"""What one piece of code may take on a busy machine."""
-
-# Reads code, runs it, and tells the value of `result`, or the error.
-_LOOP = """
-import json, os, sys
-out = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)
-import tensorflow as tf
-names = {"tf": tf, "g": tf.io.gfile, "v1": tf.compat.v1}
-for line in sys.stdin:
-    names["result"] = None
-    try:
-        exec(json.loads(line), names)
-        told = {"result": names["result"]}
-    except Exception as exc:
-        told = {"error": type(exc).__name__, "text": str(exc)}
-    out.write(json.dumps(told) + "\\n")
-    out.flush()
-"""
+from tests.native.tensorflow_process import TensorFlowProcess
+from ytf.minicluster import MiniCluster, probes
 
 
-class TensorFlowError(Exception):
-    """What a piece of code raised in the other process: ``kind`` is the class of its error."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(f"{kind}: {text}")
-        self.kind = kind
+def webhdfs(cluster: MiniCluster, path: str, operation: str, **parameters: object) -> None:
+    """Have HDFS's administrator change something of a path."""
+    query = urlencode({"op": operation, "user.name": getpass.getuser(), **parameters})
+    probes.request(cluster.active_nn(), "PUT", f"/webhdfs/v1{path}?{query}")
 
 
-class TensorFlowProcess:
-    """A Python with TensorFlow and the plugin that runs one piece of code after the other."""
-
-    def __init__(self, environ: dict[str, str]) -> None:
-        found = importlib.util.find_spec("ytf_tensorflow_hdfs")
-        assert found is not None, "scripts/environment hdfs builds and installs the plugin"
-        assert found.origin is not None
-        plugins = Path(found.origin).parent / "tensorflow-plugins"
-        self.process = subprocess.Popen(
-            [PYTHON, "-c", _LOOP],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={
-                **os.environ,
-                **environ,
-                "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": str(plugins),
-                "TF_CPP_MIN_LOG_LEVEL": "2",
-                "CUDA_VISIBLE_DEVICES": "",
-            },
-        )
-
-    def start(self, code: str) -> None:
-        """Let it run a piece of code, and do not wait for its end."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(code) + "\n")
-        self.process.stdin.flush()
-
-    def finish(self) -> Any:
-        """The value of ``result`` after the code that was started; raises ``TensorFlowError``."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, f"the process ended with {self.process.wait(TYPED_S)}"
-        told = json.loads(line)
-        if "error" in told:
-            raise TensorFlowError(told["error"], told["text"])
-        return told["result"]
-
-    def run(self, code: str) -> Any:
-        """Run a piece of code to its end."""
-        self.start(code)
-        return self.finish()
-
-    def end(self) -> int:
-        """Let it exit by itself; returns its exit code."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        code = self.process.wait(TYPED_S)
-        self.process.stdout.close()
-        return code
-
-    def kill(self) -> None:
-        """End it with SIGKILL."""
-        self.process.kill()
-        self.end()
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def tensorflow(hadoop: MiniCluster) -> Iterator[TensorFlowProcess]:
-    """One process for all tests of a module: importing TensorFlow takes seconds."""
+    """One process for most tests: importing TensorFlow takes seconds."""
     process = TensorFlowProcess(hadoop.environ)
     yield process
     assert process.end() == 0
