@@ -35,6 +35,8 @@ PUBLIC = [
     "Resources",
     "SettingsError",
     "SpecError",
+    "StageIn",
+    "StageOut",
     "TaskGroupSpec",
     "TaskState",
     "TaskStatus",

@@ -42,6 +42,16 @@ def test_warnings_are_told_of_jobs_that_did_not_fail() -> None:
     assert view.status().diagnostics == "All is well."
 
 
+def test_what_a_task_does_without_a_program_is_its_reason() -> None:
+    machine = Machine(JobSpec(groups={"worker": TaskGroupSpec(count=2)}, command="true"))
+    info = JobInfo(id=JobId("local_1"), user="alice", submitted_at=1.0, backend="local")
+    view = StatusView(info, machine, [], log_url=lambda *_: None)
+    machine.state.tasks[TaskId("worker:1")].reason = "it failed"
+    told = view.status(activity=lambda task: f"{task.id} stages in")
+    assert [task.reason for task in told.tasks] == ["worker:0 stages in", "it failed"]
+    assert view.status().tasks[0].reason == ""
+
+
 def machine_state(*states: TaskState, **deadlines: float) -> MachineState:
     tasks = {}
     for index, state in enumerate(states):

@@ -200,6 +200,22 @@ async def test_a_poll_says_how_the_program_is(served: Served) -> None:
     assert served.registry.condition(C1) is None
 
 
+async def test_a_poll_says_what_a_starter_does_without_a_program(served: Served) -> None:
+    served.registry.order(C1, ORDER)
+    assert served.registry.activity(C1) == ""
+    async with connected(served.port, f"{C1}/poll") as peer:
+        body = poll(activity="stage-in: 1 of 2 files")
+        assert (await peer.ask("POST", "/starter/v1/poll", body)).status == 200
+        assert served.registry.activity(C1) == "stage-in: 1 of 2 files"
+        assert served.registry.condition(C1) is None
+        await peer.ask("POST", "/starter/v1/poll", poll(idle_s=0))
+        assert served.registry.activity(C1) == ""
+        body = poll(activity="x" * 1001)
+        assert (await peer.ask("POST", "/starter/v1/poll", body)).status == 400
+    served.registry.forget(C1)
+    assert served.registry.activity(C1) == ""
+
+
 async def test_polls_and_exits_say_what_the_program_uses(served: Served) -> None:
     served.registry.order(C1, ORDER)
     usage = msgspec.to_builtins(task_usage())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -31,7 +32,7 @@ def printing(*texts: str) -> list[str]:
 
 def find(arguments: list[str], known: int = 0) -> str:
     """Where a locator that knows the master of attempt ``known`` finds one, or the old address."""
-    finder = MasterFinder(arguments, {}, Signer(SECRET), 0.0)
+    finder = MasterFinder(arguments, {}, Signer(SECRET), 0.0, SimpleQueue())
     with closing(MasterLocator("http://old:1", None, known, finder)) as locator:
         locator.refresh()
         assert finder._process is not None
@@ -122,7 +123,7 @@ def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_interpreter_that_is_gone_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/no/such/python")
-    finder = MasterFinder(["-c", ""], {}, Signer(SECRET), 0.0)
+    finder = MasterFinder(["-c", ""], {}, Signer(SECRET), 0.0, SimpleQueue())
     assert finder.look(1.0) is None
     assert finder._process is None
 
@@ -130,7 +131,7 @@ def test_an_interpreter_that_is_gone_is_no_bug(monkeypatch: pytest.MonkeyPatch) 
 def test_it_looks_only_after_a_silence_and_seldom(tmp_path: Path) -> None:
     count = tmp_path / "count"
     code = f"open({str(count)!r}, 'a').write('x')"
-    with closing(MasterFinder(["-c", code], {}, Signer(SECRET), 50.0)) as finder:
+    with closing(MasterFinder(["-c", code], {}, Signer(SECRET), 50.0, SimpleQueue())) as finder:
         assert finder.look(10.0) is None
         assert finder._process is None
         finder.look(60.0)

@@ -20,7 +20,7 @@ from ytf.storage.files import CHUNK
 from ytf.storage.hdfs import HdfsFiles
 from ytf.storage.hdfs_errors import HdfsPermissionError
 from ytf.storage.local_files import LocalFiles
-from ytf.storage.stage_in import STATE, StageIn, make_plan
+from ytf.storage.stage_in import STATE, StageInCopy, make_plan
 
 TREE = {
     "a.txt": b"hello",
@@ -53,7 +53,7 @@ def stage(url: object, to: str | None = None, *, shard: bool = False, task: int 
     """Stage one source in for a task of two; what was told."""
     told: list[str] = []
     plan = make_plan([{"url": str(url), "to": to, "shard": shard}], task, 2)
-    done = StageIn(plan, "node1", lambda kind, text: told.append(f"{kind}: {text}")).run()
+    done = StageInCopy(plan, "node1", lambda kind, text: told.append(f"{kind}: {text}")).run()
     return [*told, f"done: {done}"]
 
 

@@ -17,7 +17,7 @@ from ytf.storage.files import CHUNK, Files, FileStatus
 from ytf.storage.hdfs import HdfsFiles
 from ytf.storage.hdfs_errors import HdfsPermissionError
 from ytf.storage.local_files import LocalFiles
-from ytf.storage.stage_out import MANIFEST, Destination, DestinationError, StageOut
+from ytf.storage.stage_out import MANIFEST, Destination, DestinationError, StageOutCopy
 
 TREE = {
     "model.h5": os.urandom(2 * CHUNK + 5),
@@ -45,7 +45,9 @@ def stage(
     told: list[str] = []
     destination = Destination(files, path, job, task)
     destination.check()
-    done = StageOut(folder, destination, lambda kind, text: told.append(f"{kind}: {text}")).run()
+    done = StageOutCopy(
+        folder, destination, lambda kind, text: told.append(f"{kind}: {text}")
+    ).run()
     return [*told, f"done: {done}"]
 
 
@@ -94,7 +96,7 @@ def test_what_somebody_writes_meanwhile_is_kept_and_so_is_the_output(
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/theirs").write_text("x")
     with pytest.raises(DestinationError, match=r"is in file://\S+/\.kept\.job_1\.worker-0\.ytf"):
-        StageOut("out", destination, lambda kind, text: None).run()
+        StageOutCopy("out", destination, lambda kind, text: None).run()
     assert files_in(LocalFiles(), f"{tmp_path}/kept") == {"theirs": b"x"}
     assert files_in(LocalFiles(), destination.scratch) == TREE
 
@@ -188,3 +190,15 @@ class TestHdfs:
             patched.setenv("HADOOP_USER_NAME", "somebody")
             with pytest.raises(HdfsPermissionError, match="Permission denied"):
                 destination.check()
+
+    def test_a_directory_that_somebody_else_has_prepared_is_not_used(
+        self, work: Path, files: HdfsFiles, place: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files.chmod(place, 0o1777)
+        with monkeypatch.context() as patched:
+            patched.setenv("HADOOP_USER_NAME", "mallory")
+            destination = Destination(files, f"{place}/x", "job_1", "worker:0")
+            files.mkdir(destination.scratch, 0o777)
+        with pytest.raises(DestinationError, match="belongs to somebody else"):
+            stage(files, f"{place}/x")
+        assert names(files, place) == [os.path.basename(destination.scratch)]

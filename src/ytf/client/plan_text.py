@@ -71,12 +71,24 @@ def _groups(spec: JobSpec) -> list[str]:
             lines.append(f"    framework: {spec.framework_of(name).value}")
         command = spec.command_of(name)
         lines.append("    a TensorFlow server" if command is None else _command(command))
+        lines += _staging(spec, name)
         image = spec.docker_image_of(name)
         if image is not None:
             lines.append(f"    in the image {image}, run by {_engine(spec)}")
     if spec.client:
         lines.append(f"  {CLIENT} × 1: here; ends the job")
         lines.append(_command(spec.client_command or spec.command or ""))
+    return lines
+
+
+def _staging(spec: JobSpec, group: str) -> list[str]:
+    lines = []
+    for source in spec.stage_in_of(group):
+        what = "a share of " if source.shard else ""
+        lines.append(f"    stages in: {what}{source.source} to {source.to or 'its directory'}")
+    for output in spec.stage_out_of(group):
+        when = ", also of a failed program" if output.always else ""
+        lines.append(f"    stages out: {output.dir} to {output.to}{when}")
     return lines
 
 

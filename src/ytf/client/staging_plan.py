@@ -60,7 +60,7 @@ def resolve_staging(spec: JobSpec, backend: str, base: Path) -> JobSpec:
 
 
 def _resolved(path: str, backend: str, base: Path, where: str, must_exist: bool) -> str:
-    if path.startswith("hdfs://"):
+    if path.startswith(("hdfs://", "viewfs://")):
         return path
     if backend != "local":
         raise SpecError(

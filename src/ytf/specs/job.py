@@ -149,8 +149,8 @@ class StageIn(Spec, frozen=True, kw_only=True):
     """Files that are copied into each task's working directory before its program starts."""
 
     source: str
-    """A file or directory: an ``hdfs://`` URL, or on the local backend a path. The path may have
-    wildcards: ``*``, ``?``, ``[a-c]``, ``{train,test}``.
+    """A file or directory: an ``hdfs://`` or ``viewfs://`` URL, or on the local backend a path.
+    The path may have wildcards: ``*``, ``?``, ``[a-c]``, ``{train,test}``.
     """
     to: str | None = None
     """The directory in the working directory in which the files are then. Default: the working

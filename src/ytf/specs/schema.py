@@ -70,6 +70,7 @@ def json_schema() -> dict[str, Any]:
     for labelled in (job, group):
         label, _ = labelled["node_label"]["anyOf"]
         label["pattern"] = f"^({LABEL})?$"
+        labelled["stage_in"]["default"] = labelled["stage_out"]["default"] = []
     return schema
 
 

@@ -30,7 +30,7 @@ _PLACEHOLDER = re.compile(r"\{([^{}/]*)\}")
 _PLACEHOLDERS = ("job", "group", "index", "task")
 _IN_FORMS = "write hdfs://namenode:8020/path, …/path:dir, or worker:hdfs://…/path:dir"
 _OUT_FORMS = "write dir:hdfs://namenode:8020/path, or chief:dir:hdfs://…/path"
-_SCHEMES = ("hdfs://", "file://")
+_SCHEMES = ("hdfs://", "viewfs://", "file://")
 
 
 def parse_stage_in(
@@ -164,7 +164,7 @@ def _check_url(url: str, where: str) -> None:
         raise SpecError(
             f"{shown(url)} cannot be staged",
             where=where,
-            hint="use an hdfs:// URL; on the local backend also a path",
+            hint="use an hdfs:// or viewfs:// URL; on the local backend also a path",
         )
     found = _URL.fullmatch(url)
     if not (found["path"] if found else url).strip("/"):

@@ -9,23 +9,23 @@ signed with the job's secret.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
 
 from ytf.log import log
-from ytf.starter.process_tree import send_signal
+from ytf.starter.helper_process import HelperProcess
 from ytf.wire.address import split_url
 from ytf.wire.untrusted import as_int, as_text, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Mapping, Optional, Sequence, Tuple
+    from queue import SimpleQueue
+    from typing import Mapping, Optional, Sequence, Tuple
 
+    from ytf.starter.desired_state import InboxMessage
     from ytf.wire.signing import Signer
 
-OUTPUT_LIMIT = 64 * 1024
 _LONGEST_URL = 300
 TIME_LIMIT_S = 30.0
 """How long one process may take: it is a second on an idle node."""
@@ -44,14 +44,17 @@ class MasterFinder:
         environ: Mapping[str, str],
         signer: Signer,
         interval_s: float,
+        inbox: SimpleQueue[InboxMessage],
     ) -> None:
         self._argv = [sys.executable, *arguments]
         self._environ = dict(environ)
         self._signer = signer
         self._interval_s = interval_s
+        self._inbox = inbox
         self._lock = threading.Lock()
         self._next = 0.0
-        self._process: Optional[_Process] = None
+        self._began = 0.0
+        self._process: Optional[HelperProcess] = None
         self._trouble = ""
         self._is_closed = False
 
@@ -86,21 +89,21 @@ class MasterFinder:
         if self._is_closed:
             return
         try:
-            self._process = _Process(self._argv, self._environ)
+            self._process = HelperProcess(self._argv, self._environ, {}, None, self._inbox)
+            self._began = time.monotonic()
         except OSError as exc:
             self._log("it cannot be looked for: %s" % exc)
 
-    def _read(self, process: _Process) -> Optional[Tuple[str, int]]:
-        output = process.output()
-        if output is None:
+    def _read(self, process: HelperProcess) -> Optional[Tuple[str, int]]:
+        if process.exit is None and time.monotonic() - self._began < TIME_LIMIT_S:
             return None
         process.end()
         self._process = None
+        answer = process.last
         try:
-            answer = read_json(output)
             read = [_master(each, self._signer) for each in answer["masters"]]
         except (ValueError, KeyError, TypeError):
-            self._log("looking for it failed: %s" % (_last_line(output) or "no answer"))
+            self._log("looking for it failed: %s" % process.exit)
             return None
         found = [each for each in read if each is not None]
         if len(found) < len(read):
@@ -126,51 +129,3 @@ def _master(text: str, signer: Signer) -> Optional[Tuple[str, int]]:
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return url, attempt
-
-
-class _Process:
-    """A process whose stdout is read without waiting."""
-
-    def __init__(self, argv: List[str], environ: Mapping[str, str]) -> None:
-        self._began = time.monotonic()
-        self._data = b""
-        self._reading, writing = os.pipe()
-        os.set_blocking(self._reading, False)
-        try:
-            actions = [
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_DUP2, writing, 1),
-                (os.POSIX_SPAWN_DUP2, writing, 2),
-            ]
-            self._pid = os.posix_spawn(argv[0], argv, environ, file_actions=actions)
-        except OSError:
-            os.close(self._reading)
-            raise
-        finally:
-            os.close(writing)
-
-    def output(self) -> Optional[bytes]:
-        """Return all that it has printed, once it has ended or used up its time; None before."""
-        while len(self._data) <= OUTPUT_LIMIT:
-            try:
-                data = os.read(self._reading, 65536)
-            except BlockingIOError:
-                return None if time.monotonic() - self._began < TIME_LIMIT_S else self._data
-            if not data:
-                break
-            self._data += data
-        return self._data
-
-    def end(self) -> None:
-        """Kill it if it still runs; it is gone then."""
-        os.close(self._reading)
-        send_signal(self._pid, signal.SIGKILL)
-        try:
-            os.waitpid(self._pid, 0)
-        except ChildProcessError:
-            return  # taken with the processes that a dead reaper left
-
-
-def _last_line(output: bytes) -> str:
-    lines = output.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else ""

@@ -104,7 +104,7 @@ class Starter:
         self.shells = Shells(config.task)
         self.helpers = Helpers(config.helper, _helper_environ(config), self.inbox)
         self._locator = MasterLocator(
-            config.master, config.master_file, config.master_attempt, _finder(config, signer)
+            config.master, config.master_file, config.master_attempt, self._make_finder(config)
         )
         self.registry = make_registry_client(
             config.registry,
@@ -136,6 +136,15 @@ class Starter:
 
         peer = split_url(config.master)
         return HorovodPort(self.host, peer, config.task_ports, self.inbox)
+
+    def _make_finder(self, config: StarterConfig) -> Optional[MasterFinder]:
+        if not config.finder:
+            return None
+        arguments = [*config.helper, *config.finder]
+        environ = _helper_environ(config)
+        # A new master gives up starters that are silent for heartbeat_timeout_s: look well before.
+        interval_s = config.heartbeat_timeout_s / 3
+        return MasterFinder(arguments, environ, self.signer, interval_s, self.inbox)
 
     def run(self) -> int:
         """Run to the end and return the exit code; no process started here is alive then.
@@ -362,14 +371,6 @@ def _runner(config: StarterConfig) -> Runner:
     from ytf.starter.engine_runner import EngineRunner
 
     return EngineRunner(config.docker, config.container, config.inherited)
-
-
-def _finder(config: StarterConfig, signer: Signer) -> Optional[MasterFinder]:
-    if not config.finder:
-        return None
-    arguments = [*config.helper, *config.finder]
-    # A new master gives up starters that are silent for heartbeat_timeout_s: look well before.
-    return MasterFinder(arguments, _helper_environ(config), signer, config.heartbeat_timeout_s / 3)
 
 
 def _helper_environ(config: StarterConfig) -> Dict[str, str]:

@@ -9,6 +9,7 @@ from ytf.hadoop.conf import Configuration
 from ytf.storage.files import ReplacingFiles
 from ytf.storage.hdfs import HdfsFiles, path_of
 from ytf.storage.local_files import LocalFiles
+from ytf.storage.viewfs import SCHEME, resolve_viewfs
 
 _FILE = "file://"
 
@@ -18,6 +19,8 @@ def open_url(url: str, conf: Configuration) -> tuple[ReplacingFiles, str]:
 
     No connection is made yet. Of ``hdfs://`` URLs nothing is unquoted, as in Hadoop.
     """
+    if url.startswith(SCHEME):
+        url = resolve_viewfs(url, conf)
     if url.startswith("hdfs://"):
         return HdfsFiles.open(url, conf), path_of(url)
     path = unquote(url.removeprefix(_FILE)) if url.startswith(_FILE) else url

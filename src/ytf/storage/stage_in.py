@@ -46,7 +46,7 @@ def work(link: StarterLink) -> None:
         lambda: make_plan(request["sources"], request["index"], request["tasks"]),
         lambda text: link.tell({"note": text}),
     )
-    stage = StageIn(plan, request["node"], lambda kind, text: link.tell({kind: text}))
+    stage = StageInCopy(plan, request["node"], lambda kind, text: link.tell({kind: text}))
     link.tell({"done": stage.run()})
 
 
@@ -76,7 +76,7 @@ def make_plan(sources: list[dict[str, object]], index: int, tasks: int) -> Stage
     return merge(plans)
 
 
-class StageIn:
+class StageInCopy:
     """The copy of one plan into the working directory."""
 
     def __init__(self, plan: StagePlan, node: str, tell: Callable[[str, str], None]) -> None:
@@ -84,6 +84,7 @@ class StageIn:
         self._node = node
         self._tell = tell
         self._root = os.path.realpath(".")
+        self._made: set[str] = set()
         os.makedirs(STATE, exist_ok=True)
         self._complete = CompleteFiles(f"{STATE}/complete")
         self._space = DiskSpace(".", node)
@@ -131,6 +132,8 @@ class StageIn:
         return True
 
     def _make_directory(self, path: str) -> None:
+        if path in self._made:
+            return
         real = os.path.realpath(path or ".")
         if real != self._root and not real.startswith(self._root + os.sep):
             # What is shipped with a job are links to files that the node shares among jobs.
@@ -139,6 +142,7 @@ class StageIn:
                 "there; stage into another directory"
             )
         os.makedirs(real, exist_ok=True)
+        self._made.add(path)
 
     def _copy(self, file: StagedFile, check: Callable[[], None]) -> None:
         part = _part(file)

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from ytf.backends.api import StarterLaunch
+from ytf.backends.launch import helper_arguments
 from ytf.backends.local import container_backend as module
 from ytf.backends.local.container_backend import LocalContainerBackend
 from ytf.backends.local.records import write_kill_note
@@ -190,6 +191,7 @@ async def test_a_launch_orders_the_starter_with_all_it_needs(node: FakeNode) -> 
         "master_file": str(node.job_dir / "master.json"),
         "host": "127.0.0.1",
         "log_dir": str(logs),
+        "helper": helper_arguments(),
         "parent": 4711,
     }
     assert (directory / "train.py").read_text() == "pass"

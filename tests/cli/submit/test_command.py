@@ -17,6 +17,8 @@ from ytf.specs.job import (
     OnFailure,
     Placement,
     Resources,
+    StageIn,
+    StageOut,
     TaskGroupSpec,
     Timeouts,
 )
@@ -205,7 +207,8 @@ def test_every_option_reaches_the_spec(install: Install, tmp_path: Path) -> None
         *("--framework", "none", "--registry", "rest", "--env", "node"),
         *("--timeout", "1.5", "--on_failure", "restart-task", "--on_failure", "ps:ignore"),
         *("--max_restarts", "worker:7", "--task_env", "A=b=c", "--task_env", "E="),
-        *("--untracked", "ps"),
+        *("--untracked", "ps", "--stage_in", "data", "--stage_in", "hdfs://nn:1/a b:in"),
+        *("--stage_in_sharded", "worker:hdfs:///x/*.h5:sh", "--stage_out", "ps:o:hdfs:///{job}"),
         *("--backend", "local", AWKWARD),
     )
     assert plan.spec == JobSpec(
@@ -215,6 +218,7 @@ def test_every_option_reaches_the_spec(install: Install, tmp_path: Path) -> None
                 resources=Resources(memory=1024, vcores=2),
                 on_failure=OnFailure.IGNORE,
                 tracked=False,
+                stage_out=(StageOut(dir="o", to="hdfs:///{job}"),),
             ),
             "worker": TaskGroupSpec(
                 count=3,
@@ -222,8 +226,13 @@ def test_every_option_reaches_the_spec(install: Install, tmp_path: Path) -> None
                 overrides={1: Resources(memory=2048, vcores=8)},
                 on_failure=OnFailure.RESTART_TASK,
                 max_restarts=7,
+                stage_in=(StageIn(source="hdfs:///x/*.h5", to="sh", shard=True),),
             ),
         },
+        stage_in=(
+            StageIn(source=str(work / "data")),
+            StageIn(source="hdfs://nn:1/a b", to="in"),
+        ),
         command=AWKWARD,
         name="n ü",
         queue="q",

@@ -1,0 +1,45 @@
+"""Finds what a ``viewfs://`` URL stands for, by the mount table in Hadoop's configuration.
+
+``fs.viewfs.mounttable.<name>.link.<path>`` is the ``hdfs://`` URL that is seen at a path;
+the longest path that is a beginning of the URL's counts. ``linkFallback`` is
+for all that no link fits. The mount table of ``viewfs:///`` is that of ``fs.defaultFS``.
+"""
+
+from __future__ import annotations
+
+from ytf.errors import SettingsError
+from ytf.hadoop.conf import Configuration
+
+SCHEME = "viewfs://"
+_TABLE = "fs.viewfs.mounttable."
+
+
+def resolve_viewfs(url: str, conf: Configuration) -> str:
+    """Return the ``hdfs://`` URL of a ``viewfs://`` URL; raises ``SettingsError`` if none fits."""
+    name, slash, rest = url.removeprefix(SCHEME).partition("/")
+    path = slash + rest
+    if not name:
+        default = conf.get_trimmed("fs.defaultFS") or ""
+        name = default.removeprefix(SCHEME).partition("/")[0] if default.startswith(SCHEME) else ""
+    table = f"{_TABLE}{name or 'default'}."
+    links = {
+        key.removeprefix(f"{table}link.").rstrip("/"): conf.get_trimmed(key) or ""
+        for key in conf.names()
+        if key.startswith(f"{table}link./")
+    }
+    fallback = conf.get_trimmed(f"{table}linkFallback")
+    fitting = [link for link in links if path == link or path.startswith(f"{link}/")]
+    if fitting:
+        link = max(fitting, key=len)
+        target, below = links[link], path[len(link) :]
+    elif fallback:
+        target, below = fallback, path
+    else:
+        known = ", ".join(sorted(link or "/" for link in links)) or "nothing"
+        raise SettingsError(
+            f"{url} is in no mount of Hadoop's configuration",
+            hint=f"mount table {name or 'default'} has {known}",
+        )
+    if not target.startswith("hdfs://"):
+        raise SettingsError(f"{url} is mounted from {target}, which is not an hdfs:// URL")
+    return target.rstrip("/") + below
