@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
+import sysconfig
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from tests.cli.test_terminal import on_terminal
-from ytf.backends.checks import Check, Finding, failed, note, ok
-from ytf.cli import doctor, entry, main
+from ytf.backends.checks import Check, CheckFinding, failed, note, ok
+from ytf.cli import doctor, main
 from ytf.client.doctor import DoctorRequest
 from ytf.specs.checks import CheckName, CheckState
 
 LONG = "a sentence that is much too long for one line of a terminal, and so it is wrapped " * 2
 
 
-def install(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> None:
+def install(monkeypatch: pytest.MonkeyPatch, *findings: CheckFinding) -> None:
     """Let these be what the first checks find."""
     checks = [
-        Check(name=name, run=partial(Finding, *finding))
+        Check(name=name, run=partial(CheckFinding, *finding))
         for name, finding in zip(CheckName, findings, strict=False)
     ]
     monkeypatch.setattr("ytf.cli.doctor.make_checks", lambda request: checks)
@@ -30,7 +33,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> None:
 def test_lines_are_aligned_and_fit_80_columns(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    skip = Finding(CheckState.SKIPPED, "not checked, because settings failed")
+    skip = CheckFinding(CheckState.SKIPPED, "not checked, because settings failed")
     install(monkeypatch, ok("well"), note(LONG), failed("broken", LONG), skip)
     assert main.main(["doctor"]) == 1
     lines = capfd.readouterr().out.splitlines()
@@ -83,13 +86,19 @@ def test_options_become_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "make_checks", make)
     assert main.main(["doctor", "--no_remote", "-q", "ml", "--backend", "local"]) == 0
     assert main.main(["doctor"]) == 0
-    monkeypatch.setattr(sys, "argv", ["check_hadoop_env", "--no_remote"])
-    assert entry.check_hadoop_env() == 0
     assert [(each.backend, each.queue, each.runs_job) for each in asked] == [
         ("local", "ml", False),
         (None, None, True),
-        ("yarn", None, False),
     ]
+
+
+def test_tf_yarns_name_for_it_is_about_hadoop_even_where_there_is_none() -> None:
+    command = Path(sysconfig.get_path("scripts"), "check_hadoop_env")
+    done = subprocess.run([command, "--no_remote"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "ok    backend          yarn (from --backend)\n" in done.stdout
+    assert "FAIL  configuration    no Hadoop configuration was found\n" in done.stdout
+    assert "skip  ResourceManager  not checked, because configuration failed\n" in done.stdout
 
 
 def test_on_a_terminal_states_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:

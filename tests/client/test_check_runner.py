@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from ytf.backends.checks import Check, Finding, failed, note, ok
+from ytf.backends.checks import Check, CheckFinding, failed, note, ok
 from ytf.client.check_runner import run_checks
 from ytf.errors import InternalError, UnreachableError
 from ytf.specs.checks import CheckName, CheckResult, CheckState
 
 
-def check(name: CheckName, run: Callable[[], Finding], *needs: CheckName) -> Check:
+def check(name: CheckName, run: Callable[[], CheckFinding], *needs: CheckName) -> Check:
     return Check(name=name, run=run, needs=needs)
 
 
@@ -22,8 +22,8 @@ def run(*checks: Check) -> dict[str, CheckResult]:
     return {result.name.value: result for result in run_checks(checks, lambda _: None)}
 
 
-def fail(error: BaseException) -> Callable[[], Finding]:
-    def work() -> Finding:
+def fail(error: BaseException) -> Callable[[], CheckFinding]:
+    def work() -> CheckFinding:
         raise error
 
     return work
@@ -89,7 +89,7 @@ def test_whatever_a_check_raises_it_has_failed(
 def test_nobody_waits_for_one_that_hangs() -> None:
     forever = threading.Event()
 
-    def hang() -> Finding:
+    def hang() -> CheckFinding:
         forever.wait(60)
         return ok("late")
 
@@ -102,7 +102,7 @@ def test_nobody_waits_for_one_that_hangs() -> None:
 
 
 def test_one_without_a_limit_runs_in_the_main_thread_where_signals_arrive() -> None:
-    def where() -> Finding:
+    def where() -> CheckFinding:
         return ok(threading.current_thread().name)
 
     found = run(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.client.fakes import JOB, FakeBackend, FakeHandle, status, task
 from ytf.backends.api import RemovedItem
-from ytf.backends.checks import Finding, ok
+from ytf.backends.checks import CheckFinding, ok
 from ytf.client.probe_job import no_hold, run_probe_job
 from ytf.errors import RefusedError, UnreachableError
 from ytf.specs.checks import CheckName, CheckState
@@ -37,7 +37,9 @@ class Probe:
             groups={"worker": TaskGroupSpec(count=1)}, command="true", framework=Framework.NONE
         )
 
-    def conclude(self, status: JobStatus, events: Sequence[JobEvent], start_s: float) -> Finding:
+    def conclude(
+        self, status: JobStatus, events: Sequence[JobEvent], start_s: float
+    ) -> CheckFinding:
         assert start_s >= 0
         return ok(f"{status.id} ran")
 
@@ -52,7 +54,7 @@ def said() -> list[str]:
 
 def run(
     handle: FakeHandle, monkeypatch: pytest.MonkeyPatch, said: list[str], probe: Probe | None = None
-) -> Finding:
+) -> CheckFinding:
     monkeypatch.setattr("ytf.backends.get_backend", lambda name: FakeBackend(handle))
     probe = probe or Probe()
     try:

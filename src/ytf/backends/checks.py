@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from ytf.specs.job import JobSpec
     from ytf.specs.status import JobEvent, JobStatus
 
-LIMIT_S = 10.0
-"""How long a check may take, by default."""
 ANSWER_S = 8.0
-"""How long a peer may be silent in a check: the check then has time to say so."""
+"""How long a peer may be silent in a check, which then says so."""
+LIMIT_S = 20.0
+"""How long a check may take, by default: on a busy machine longer than the answers it waits for."""
 
 _MOST_SKEW_S = 30.0
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """How a check ended, what was found, and what to do about it."""
 
     state: CheckState
@@ -39,7 +39,7 @@ class Check:
     """
 
     name: CheckName
-    run: Callable[[], Finding]
+    run: Callable[[], CheckFinding]
     needs: tuple[CheckName, ...] = ()
     limit_s: float | None = LIMIT_S
 
@@ -55,7 +55,9 @@ class ProbeJob(Protocol):
         """Return the job to submit; called once."""
         ...
 
-    def conclude(self, status: JobStatus, events: Sequence[JobEvent], start_s: float) -> Finding:
+    def conclude(
+        self, status: JobStatus, events: Sequence[JobEvent], start_s: float
+    ) -> CheckFinding:
         """Return what a job that succeeded tells; it took ``start_s`` until its task ran."""
         ...
 
@@ -72,22 +74,22 @@ class BackendChecks:
     job: ProbeJob
 
 
-def ok(text: str) -> Finding:
+def ok(text: str) -> CheckFinding:
     """Return the finding that all is well."""
-    return Finding(CheckState.OK, text)
+    return CheckFinding(CheckState.OK, text)
 
 
-def note(text: str, hint: str | None = None) -> Finding:
+def note(text: str, hint: str | None = None) -> CheckFinding:
     """Return the finding that something may surprise, while jobs run."""
-    return Finding(CheckState.NOTE, text, hint)
+    return CheckFinding(CheckState.NOTE, text, hint)
 
 
-def failed(text: str, hint: str | None = None) -> Finding:
+def failed(text: str, hint: str | None = None) -> CheckFinding:
     """Return the finding that jobs would not run, or not well."""
-    return Finding(CheckState.FAILED, text, hint)
+    return CheckFinding(CheckState.FAILED, text, hint)
 
 
-def compare_clocks(skew_s: float, other: str, by: str) -> Finding:
+def compare_clocks(skew_s: float, other: str, by: str) -> CheckFinding:
     """Return whether two clocks agree; ``skew_s`` is how far the ``other`` one is ahead of ours.
 
     ``by`` says what was compared.

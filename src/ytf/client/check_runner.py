@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
-from ytf.backends.checks import Check, Finding, failed
+from ytf.backends.checks import Check, CheckFinding, failed
 from ytf.errors import InternalError, YtfError
 from ytf.specs.checks import CheckName, CheckResult, CheckState
 
@@ -29,7 +29,7 @@ def run_checks(
         if cause is None:
             found = _find(check)
         else:
-            found = Finding(CheckState.SKIPPED, f"not checked, because {cause.value} failed")
+            found = CheckFinding(CheckState.SKIPPED, f"not checked, because {cause.value} failed")
         if found.state in (CheckState.FAILED, CheckState.SKIPPED):
             failures[check.name] = cause or check.name
         results.append(
@@ -39,7 +39,7 @@ def run_checks(
     return results
 
 
-def _find(check: Check) -> Finding:
+def _find(check: Check) -> CheckFinding:
     try:
         return check.run() if check.limit_s is None else _within(check.run, check.limit_s)
     except InternalError as error:
@@ -52,8 +52,8 @@ def _find(check: Check) -> Finding:
         return failed(f"the check itself failed: {error!r}", _BUG)
 
 
-def _within(run: Callable[[], Finding], limit_s: float) -> Finding:
-    done: Future[Finding] = Future()
+def _within(run: Callable[[], CheckFinding], limit_s: float) -> CheckFinding:
+    done: Future[CheckFinding] = Future()
 
     def work() -> None:
         try:

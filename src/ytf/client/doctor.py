@@ -14,7 +14,7 @@ from importlib import metadata
 
 from ytf import backends
 from ytf.backends.api import Notify, ignore_notice
-from ytf.backends.checks import Check, Finding, failed, note, ok
+from ytf.backends.checks import Check, CheckFinding, failed, note, ok
 from ytf.client.probe_job import HoldInterrupts, no_hold, run_probe_job
 from ytf.client.settings import FILE, Settings, choose_backend, load
 from ytf.errors import SettingsError
@@ -79,7 +79,7 @@ class _Machine:
         """The settings in force; raises ``SettingsError``."""
         return load(self._flags, environ=self.environ, notify=notify)
 
-    def check_home(self) -> Finding:
+    def check_home(self) -> CheckFinding:
         """Look at the directory, make it if it is missing, and write to it."""
         path = home(self.environ)
         try:
@@ -98,7 +98,7 @@ class _Machine:
             return failed(text, "make room: `ytf gc --older-than 1d` removes records and logs")
         return note(text, "a job's logs and layers need room") if free < _LITTLE_FREE else ok(text)
 
-    def check_settings(self) -> Finding:
+    def check_settings(self) -> CheckFinding:
         """Tell which files count, and what was ignored."""
         ignored: list[str] = []
         settings = self.load_settings(ignored.append)
@@ -108,13 +108,13 @@ class _Machine:
             return note("; ".join([text, *ignored]), "what was ignored has no effect")
         return ok(text)
 
-    def check_backend(self) -> Finding:
+    def check_backend(self) -> CheckFinding:
         """Tell where jobs would run."""
         chosen = choose_backend(self.load_settings(), environ=self.environ)
         return ok(f"{chosen.name} ({chosen.reason})")
 
 
-def _check_version() -> Finding:
+def _check_version() -> CheckFinding:
     return ok(
         f"version {metadata.version('ytf')} on Python {platform.python_version()} "
         f"({sys.executable})"

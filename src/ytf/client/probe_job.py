@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ytf import backends
 from ytf.backends.api import JobHandle, Notify, OnCommit, no_commit_hook
-from ytf.backends.checks import Finding, ProbeJob, failed
+from ytf.backends.checks import CheckFinding, ProbeJob, failed
 from ytf.client.follow import follow
 from ytf.client.plan import make_plan
 from ytf.errors import InternalError, YtfError
@@ -30,7 +30,9 @@ def no_hold() -> AbstractContextManager[OnCommit]:
     return nullcontext(no_commit_hook)
 
 
-def run_probe_job(backend: str, job: ProbeJob, notify: Notify, hold: HoldInterrupts) -> Finding:
+def run_probe_job(
+    backend: str, job: ProbeJob, notify: Notify, hold: HoldInterrupts
+) -> CheckFinding:
     """Submit the job, follow it, and return what it tells.
 
     Nothing of a job that succeeded is left but layers, which the next one uses. The record
@@ -51,7 +53,7 @@ class _Run:
         self._notify = notify
         self._began = time.monotonic()
 
-    def result(self, hold: HoldInterrupts) -> Finding:
+    def result(self, hold: HoldInterrupts) -> CheckFinding:
         plan = make_plan(
             self._job.spec(),
             backend=self._backend.name,
@@ -90,7 +92,7 @@ class _Run:
     def _left_s(self) -> float:
         return max(1.0, self._began + self._job.limit_s - time.monotonic())
 
-    def _too_slow(self, handle: JobHandle | None) -> Finding:
+    def _too_slow(self, handle: JobHandle | None) -> CheckFinding:
         if handle is None:
             raise InternalError("a job timed out before it was submitted")
         why = ""
@@ -125,7 +127,7 @@ class _Run:
                 handle.wait(status)
 
 
-def _failure(final: JobStatus) -> Finding:
+def _failure(final: JobStatus) -> CheckFinding:
     return failed(
         f"{final.id} ended {final.state.value}: {final.diagnostics.strip() or 'nobody says why'}",
         f"`ytf logs {final.id}` shows what it wrote; its record is kept, `ytf rm` removes it",

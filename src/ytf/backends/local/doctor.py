@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ytf.backends.checks import BackendChecks, Check, Finding, note, ok
+from ytf.backends.checks import BackendChecks, Check, CheckFinding, note, ok
 from ytf.backends.local.loopback import UnsupportedError, confine_thread
 from ytf.specs.checks import CheckName
 from ytf.specs.job import Framework, JobSpec, MasterSpec, Resources, TaskGroupSpec, Timeouts
@@ -27,7 +27,7 @@ def local_checks(engine: str | None) -> BackendChecks:
     )
 
 
-def _check_loopback() -> Finding:
+def _check_loopback() -> CheckFinding:
     """Confine this thread, which ends with the check."""
     try:
         descriptor = confine_thread()
@@ -41,7 +41,7 @@ def _check_loopback() -> Finding:
     return ok("only this machine reaches the servers of programs")
 
 
-def _check_engine(asked: str | None) -> Finding:
+def _check_engine(asked: str | None) -> CheckFinding:
     try:
         engine = find_engine(asked, os.environb)
     except EngineError as exc:
@@ -66,7 +66,9 @@ class LocalProbeJob:
             timeouts=Timeouts(job_s=self.limit_s),
         )
 
-    def conclude(self, status: JobStatus, events: Sequence[JobEvent], start_s: float) -> Finding:
+    def conclude(
+        self, status: JobStatus, events: Sequence[JobEvent], start_s: float
+    ) -> CheckFinding:
         """Tell how long it took."""
         return ok(f"a job of one task ran; its program started after {start_s:.1f} s")
 

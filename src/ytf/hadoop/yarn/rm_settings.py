@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
-from ytf.hadoop.conf import Configuration, RmService, rm_addresses
+from ytf.errors import SettingsError
+from ytf.hadoop.conf import Address, Configuration, RmService, rm_addresses
 from ytf.hadoop.web import read_setting
 
 _TLS_ONLY = "HTTPS_ONLY"
@@ -19,15 +20,23 @@ async def read_rm_setting(conf: Configuration, name: str, timeout_s: float) -> s
 
     Only plain HTTP is tried: what is behind TLS or Kerberos stays unknown.
     """
-    if not serves_plain_http(conf):
-        return None
-    for address in rm_addresses(conf, RmService.WEB):
+    for address in web_addresses(conf):
         try:
             value = await read_setting(address, name, timeout_s)
         except (OSError, asyncio.TimeoutError, ValueError):
             continue  # the other one of a pair may answer
         return value
     return None
+
+
+def web_addresses(conf: Configuration) -> list[Address]:
+    """Where the ResourceManagers serve plain HTTP; empty if they do not, or nothing tells where."""
+    if not serves_plain_http(conf):
+        return []
+    try:
+        return rm_addresses(conf, RmService.WEB)
+    except SettingsError:
+        return []
 
 
 def serves_plain_http(conf: Configuration) -> bool:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 
-from ytf.backends.checks import Finding, failed, ok
+from ytf.backends.checks import CheckFinding, failed, ok
 from ytf.backends.yarn.doctor.cluster import Cluster
 from ytf.hadoop.conf import FILES
 from ytf.hadoop.security.login import USER_VARIABLE
@@ -16,7 +16,7 @@ _VARIABLES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME")
 _KLIST_S = 5.0
 
 
-def check_configuration(cluster: Cluster) -> Finding:
+def check_configuration(cluster: Cluster) -> CheckFinding:
     """Read the configuration; say where it is and which files it has."""
     place = cluster.directory
     there = [name for name in FILES if (place / name).is_file()]
@@ -30,7 +30,7 @@ def check_configuration(cluster: Cluster) -> Finding:
     return ok(f"{place} (from {variable}): {', '.join(there)}")
 
 
-def check_security(cluster: Cluster) -> Finding:
+def check_security(cluster: Cluster) -> CheckFinding:
     """Tell how users log in, and refuse what ytf cannot do."""
     if cluster.conf.secure:
         return failed(

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
-from ytf.backends.checks import Finding, compare_clocks, failed, note, ok
+from ytf.backends.checks import CheckFinding, compare_clocks, failed, note, ok
 from ytf.backends.yarn.doctor.cluster import Cluster
 from ytf.backends.yarn.hdfs_layout import default_hdfs
 from ytf.errors import OutcomeUnknownError, UnreachableError, YtfError
@@ -18,6 +18,7 @@ from ytf.specs.amounts import format_bytes
 from ytf.storage.files import Files
 
 _SAMPLE = b"written by ytf doctor\n" * 100
+_STANDBY = "is standby"
 _NO_QUOTA = 1 << 63
 """A NameNode's -1, read without its sign."""
 _LEAST_SHARE = 0.05
@@ -31,7 +32,7 @@ class HdfsChecks:
         self._cluster = cluster
         self._skew_s: float | None = None
 
-    def name_node(self) -> Finding:
+    def name_node(self) -> CheckFinding:
         """Call every NameNode of the default file system; one must be active."""
         url = default_hdfs(self._cluster.conf)
         nodes = self._name_nodes(url)
@@ -49,7 +50,7 @@ class HdfsChecks:
         active = roles.index(None)
         others = [each for number, each in enumerate(told) if number != active]
         text = "; ".join([f"{urlsplit(nodes[active]).netloc} is active ({url})", *others])
-        if all(role in (None, "is standby") for role in roles):
+        if all(role in (None, _STANDBY) for role in roles):
             return ok(text)
         return note(text, "start it again: if the active one fails, there is no other")
 
@@ -68,12 +69,12 @@ class HdfsChecks:
             client.call("look at /", lambda native: native.get_file_info("/"), changes=False)
         except (UnreachableError, OutcomeUnknownError) as error:
             if "StandbyException" in str(error.__cause__):
-                return "is standby"
+                return _STANDBY
             why = str(error).removeprefix(f"cannot look at / at {client.authority}: ")
             return f"does not answer: {why}"
         return None
 
-    def home(self) -> Finding:
+    def home(self) -> CheckFinding:
         """Look whose the home directory is, and what its quota leaves."""
         files, user = self._cluster.files, self._cluster.user
         path = self._cluster.home.root.rpartition("/")[0]
@@ -92,7 +93,7 @@ class HdfsChecks:
             )
         return self._quota(path)
 
-    def _quota(self, path: str) -> Finding:
+    def _quota(self, path: str) -> CheckFinding:
         summary = self._cluster.files.client.call(
             f"read the quota of {path}",
             lambda native: native.get_content_summary(path),
@@ -113,7 +114,7 @@ class HdfsChecks:
             return note(text, "remove files, or ask an administrator for a higher quota")
         return ok(text)
 
-    def files(self) -> Finding:
+    def files(self) -> CheckFinding:
         """Write, read and delete a file."""
         files = self._cluster.files
         with scratch_directory(files, self._cluster.home.root) as folder:
@@ -131,13 +132,13 @@ class HdfsChecks:
         self._skew_s = written.mtime_ms / 1000 - (before + after) / 2
         return ok(f"wrote, read and deleted a file below {self._cluster.home.root} in {took:.1f} s")
 
-    def clock(self) -> Finding:
+    def clock(self) -> CheckFinding:
         """Compare this machine's clock with the NameNode's."""
         if self._skew_s is None:
             return note("is not known")
         return compare_clocks(self._skew_s, "NameNode", "time of the file just written")
 
-    def layers(self) -> Finding:
+    def layers(self) -> CheckFinding:
         """Look whether the layer store can be trusted, and what is in it."""
         cluster = self._cluster
         root = cluster.home.layers

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from ytf.backends.checks import Finding, compare_clocks, failed, note, ok
+from ytf.backends.checks import CheckFinding, compare_clocks, failed, note, ok
 from ytf.backends.yarn.doctor.cluster import Cluster
 from ytf.backends.yarn.doctor.hdfs_checks import scratch_directory
 from ytf.backends.yarn.doctor.node_check import NodeFacts
@@ -72,7 +72,9 @@ class YarnProbeJob:
             timeouts=Timeouts(job_s=self.limit_s),
         )
 
-    def conclude(self, status: JobStatus, events: Sequence[JobEvent], start_s: float) -> Finding:
+    def conclude(
+        self, status: JobStatus, events: Sequence[JobEvent], start_s: float
+    ) -> CheckFinding:
         """Read what the task has written."""
         data = b"".join(self._cluster.files.read(self._facts, 0, _MOST_BYTES))
         try:

@@ -10,23 +10,23 @@ from operator import add
 
 import msgspec
 
-from ytf.backends.checks import ANSWER_S, Finding, compare_clocks, failed, note, ok
+from ytf.backends.checks import ANSWER_S, CheckFinding, compare_clocks, failed, note, ok
 from ytf.backends.yarn.doctor.cluster import Cluster
 from ytf.backends.yarn.submit.admission import check_queue, read_attempt_limit
 from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.hadoop.conf import Address, RmService, parse_address, rm_addresses
 from ytf.hadoop.rpc.client import rpc_settings
-from ytf.hadoop.rpc.errors import StandbyError
 from ytf.hadoop.web import WebPage, get_page, read_setting
 from ytf.hadoop.yarn.application_client import ApplicationClient
 from ytf.hadoop.yarn.records import NewApplication, NodeReport, NodeState, QueueInfo, Resource
-from ytf.hadoop.yarn.rm_settings import read_rm_setting, serves_plain_http
+from ytf.hadoop.yarn.rm_settings import read_rm_setting, serves_plain_http, web_addresses
 from ytf.specs.job import MasterSpec
 
-_PAGE_S = 2.0
+_PAGE_S = 5.0
 """How long a web server may take: what it tells is not needed to run jobs."""
 _UNUSABLE = (NodeState.UNHEALTHY, NodeState.LOST)
 _TRUE = "true"
+_STANDBY = "is standby"
 
 
 class YarnChecks:
@@ -39,30 +39,31 @@ class YarnChecks:
         self._skew_s: float | None = None
         self._nodes: Sequence[NodeReport] = ()
 
-    def resource_manager(self) -> Finding:
+    def resource_manager(self) -> CheckFinding:
         """Call every ResourceManager; one must be active."""
         return asyncio.run(self._resource_manager())
 
-    async def _resource_manager(self) -> Finding:
+    async def _resource_manager(self) -> CheckFinding:
         conf = self._cluster.conf
         addresses = rm_addresses(conf, RmService.CLIENT)
-        roles = await asyncio.gather(*map(self._role, addresses))
+        pages: list[Address | None] = [*web_addresses(conf)] or [None] * len(addresses)
+        roles = await asyncio.gather(*map(self._role, addresses, pages))
         told = [f"{address} {role}" for address, role in zip(addresses, roles, strict=True)]
         if None not in roles:
             return failed("; ".join(told), self._where())
         active = roles.index(None)
-        await self._read_info(rm_addresses(conf, RmService.WEB)[active])
+        await self._read_info(pages[active])
         version = self._info.value("clusterInfo", "hadoopVersion") if self._info else None
         release = f" (Hadoop {version})" if version else ""
         if len(addresses) == 1:
             return ok(f"{addresses[0]} answers{release}")
         others = [each for number, each in enumerate(told) if number != active]
         text = "; ".join([f"{addresses[active]} is active{release}", *others])
-        if all(role in (None, "is standby") for role in roles):
+        if all(role in (None, _STANDBY) for role in roles):
             return ok(text)
         return note(text, "start it again: if the active one fails, there is no other")
 
-    async def _role(self, address: Address) -> str | None:
+    async def _role(self, address: Address, page: Address | None) -> str | None:
         """None for the active one, else what is to be said of it."""
         conf = self._cluster.conf
         settings = msgspec.structs.replace(
@@ -77,22 +78,26 @@ class YarnChecks:
         except asyncio.TimeoutError:
             return f"has not answered within {ANSWER_S:g} s"
         except (UnreachableError, OutcomeUnknownError) as error:
-            if isinstance(error.__cause__, StandbyError):
-                return "is standby"
-            return f"does not answer: {error}"
+            # A standby opens no port for clients; only its web server tells.
+            info = await self._info_of(page)
+            is_standby = info is not None and info.value("clusterInfo", "haState") == "STANDBY"
+            return _STANDBY if is_standby else f"does not answer: {error}"
         return None
 
-    async def _read_info(self, address: Address) -> None:
-        if not serves_plain_http(self._cluster.conf):
-            return
+    async def _read_info(self, page: Address | None) -> None:
         before = time.time()
-        try:
-            self._info = await get_page(address, "/ws/v1/cluster/info", _PAGE_S)
-        except (OSError, asyncio.TimeoutError, ValueError):
-            return
-        if self._info.date is not None:
+        self._info = await self._info_of(page)
+        if self._info is not None and self._info.date is not None:
             # The header has whole seconds: half of one is left out on average.
             self._skew_s = self._info.date + 0.5 - (before + time.time()) / 2
+
+    async def _info_of(self, page: Address | None) -> WebPage | None:
+        if page is None:
+            return None
+        try:
+            return await get_page(page, "/ws/v1/cluster/info", _PAGE_S)
+        except (OSError, asyncio.TimeoutError, ValueError):
+            return None
 
     def _where(self) -> str:
         file = self._cluster.directory / "yarn-site.xml"
@@ -101,13 +106,13 @@ class YarnChecks:
             f".hostname) in {file} is right"
         )
 
-    def clock(self) -> Finding:
+    def clock(self) -> CheckFinding:
         """Compare this machine's clock with the ResourceManager's."""
         if self._skew_s is None:
             return note("is not known: the ResourceManager's web server does not tell its time")
         return compare_clocks(self._skew_s, "ResourceManager", "Date of its web server")
 
-    def nodes(self) -> Finding:
+    def nodes(self) -> CheckFinding:
         """Count the nodes, and what is free on them."""
         found = self._cluster.rm.call(lambda rm: rm.nodes())
         self._nodes = usable = [node for node in found if node.state.usable]
@@ -130,7 +135,7 @@ class YarnChecks:
             return note(f"{text}; {sick}", "jobs do without these nodes until they are well")
         return ok(text)
 
-    def queue(self) -> Finding:
+    def queue(self) -> CheckFinding:
         """Look whether the queue takes jobs of this user."""
         conf = self._cluster.conf
 
@@ -149,7 +154,7 @@ class YarnChecks:
             f"{queue.pending} wait"
         )
 
-    def containers(self) -> Finding:
+    def containers(self) -> CheckFinding:
         """Tell the bounds of a container."""
         conf = self._cluster.conf
         setting = "yarn.scheduler.minimum-allocation-mb"
@@ -161,7 +166,7 @@ class YarnChecks:
         smallest = f"at least {least} MB, " if least else ""
         return ok(f"{smallest}at most {new.maximum}")
 
-    def master_attempts(self) -> Finding:
+    def master_attempts(self) -> CheckFinding:
         """Tell how often a master is started."""
         limit = asyncio.run(read_attempt_limit(self._cluster.conf))
         asked = MasterSpec().max_attempts
@@ -174,7 +179,7 @@ class YarnChecks:
             f"a job ends with its last master: let an administrator raise {limit.setting}",
         )
 
-    def node_recovery(self) -> Finding:
+    def node_recovery(self) -> CheckFinding:
         """Tell whether containers outlive their NodeManager, by the settings of one of them."""
         node = self._nodes[0]
         told = asyncio.run(self._setting_of(node, "yarn.nodemanager.recovery.enabled"))
@@ -195,7 +200,7 @@ class YarnChecks:
         except (OSError, asyncio.TimeoutError, ValueError):
             return None
 
-    def log_aggregation(self) -> Finding:
+    def log_aggregation(self) -> CheckFinding:
         """Tell whether logs of ended jobs are kept."""
         name = "yarn.log-aggregation-enable"
         told = asyncio.run(read_rm_setting(self._cluster.conf, name, _PAGE_S))
