@@ -32,14 +32,18 @@ CLUSTERS = {
     "hadoop_newest": ClusterOptions(
         version="3.5.0", nodes=2, labels={"nm2": "fast"}, gpus=2, counts_gpus=False
     ),
-    # Without the second property everybody administers every queue, and may kill every job.
+    # Without the second property everybody administers every queue, and may kill every job;
+    # without those of submissions everybody may submit to every queue.
     "hadoop_acls": ClusterOptions(
         nodes=1,
-        queues=(Queue("default", 50), Queue("open", 50)),
+        queues=(Queue("default", 50), Queue("open", 40), Queue("closed", 10)),
         properties={
             "yarn.acl.enable": "true",
             "yarn.scheduler.capacity.root.acl_administer_queue": "queue_admin",
             "yarn.scheduler.capacity.root.open.acl_administer_queue": "*",
+            "yarn.scheduler.capacity.root.acl_submit_applications": "queue_admin",
+            "yarn.scheduler.capacity.root.default.acl_submit_applications": "*",
+            "yarn.scheduler.capacity.root.open.acl_submit_applications": "*",
             "yarn.admin.acl": "cluster_admin",
         },
     ),
@@ -112,7 +116,7 @@ def hadoop_newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniClus
 
 @pytest.fixture(scope="module")
 def hadoop_acls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
-    """A running cluster with ACLs, one queue that is administered by some, and one by everybody."""
+    """A running cluster with ACLs: a queue, one that all administer, and a closed one."""
     yield from _running(tmp_path_factory, "hadoop_acls")
 
 

@@ -616,7 +616,7 @@ def test_every_command_has_help(capfd: pytest.CaptureFixture[str]) -> None:
     commands = [word for word in parser.words() if not word.startswith("-")]
     assert commands == [
         *("submit", "status", "top", "list", "logs", "kill", "rm", "spec", "events", "attach"),
-        *("shell", "schema", "gc", "cluster", "help", "completion"),
+        *("shell", "schema", "gc", "doctor", "cluster", "help", "completion"),
     ]
     for command in commands:
         with pytest.raises(SystemExit) as caught:

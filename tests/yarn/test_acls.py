@@ -90,6 +90,14 @@ def test_who_may_look_at_another_users_job(alice: Yarn, gate: str) -> None:
     alice.nothing_is_left(job)
 
 
+def test_a_doctor_tells_who_may_submit(alice: Yarn) -> None:
+    told = alice.run("ytf", "doctor", "--no_remote", "-q", "closed", code=1).stdout
+    assert "FAIL  queue            you may not submit to the queue root.closed\n" in told
+    assert "hint: queues you may submit to: root.default, root.open" in " ".join(told.split())
+    told = alice.run("ytf", "doctor", "--no_remote", "-q", "open").stdout
+    assert "ok    queue            root.open is running, and you may submit" in told
+
+
 def _page_of_master(user: Yarn, job: str) -> str:
     rm = RmClient(Configuration.load(user.cluster.conf_dir), "alice")
     found = master_url(rm.call(lambda protocol: protocol.report(ApplicationId.parse(job))))

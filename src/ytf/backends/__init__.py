@@ -5,8 +5,9 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ytf.backends.api import JobBackend, JobHandle
+    from ytf.backends.checks import BackendChecks
 
-__all__ = ["BACKEND_NAMES", "backend_of_id", "get_backend", "open_job"]
+__all__ = ["BACKEND_NAMES", "backend_of_id", "get_backend", "get_checks", "open_job"]
 
 # The node of the local backend imports this package and must stay small. So the
 # functions here import what they need themselves.
@@ -38,6 +39,19 @@ def get_backend(name: str) -> JobBackend:
         f"there is no backend {name!r}",
         hint=did_you_mean(name, BACKEND_NAMES, otherwise=f"use one of: {', '.join(BACKEND_NAMES)}"),
     )
+
+
+def get_checks(
+    name: str, *, queue: str, python: str | None, docker_engine: str | None
+) -> BackendChecks:
+    """Return what ``ytf doctor`` checks of a backend; the rest are settings of that name."""
+    if name == "local":
+        from ytf.backends.local.doctor import local_checks
+
+        return local_checks(docker_engine)
+    from ytf.backends.yarn.doctor.checks import yarn_checks
+
+    return yarn_checks(queue, python)
 
 
 def backend_of_id(text: str) -> str | None:

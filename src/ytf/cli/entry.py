@@ -1,4 +1,4 @@
-"""The entry points of ``ytf`` and ``ytf-submit``.
+"""The entry points of ``ytf``, ``ytf-submit`` and ``check_hadoop_env``.
 
 Ctrl-C prints no traceback, even while modules are still being imported. This module
 imports little, because imports before :func:`_run` are not covered.
@@ -24,6 +24,20 @@ def ytf() -> int:
         from ytf.cli.main import main
 
         return main
+
+    return _run(load)
+
+
+def check_hadoop_env() -> int:
+    """The entry point of ``check_hadoop_env``: ``ytf doctor`` for YARN, by tf-yarn's name for it.
+
+    Returns the exit code.
+    """
+
+    def load() -> Callable[[], int]:
+        from ytf.cli.main import main
+
+        return lambda: main(["doctor", "--backend", "yarn", *sys.argv[1:]])
 
     return _run(load)
 

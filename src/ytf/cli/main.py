@@ -171,6 +171,17 @@ def parser() -> Parser:
         "history_days says)",
     )
     gc.add_argument("--backend", metavar="<backend>", help="local or yarn")
+    doctor = command(
+        "doctor",
+        "check what jobs need: this machine, the cluster, HDFS, and a small job",
+        job=False,
+    )
+    doctor.add_argument("--json", action="store_true", help="as JSON, at the end")
+    doctor.add_argument("--no_remote", action="store_true", help="leave out the small job")
+    doctor.add_argument(
+        *("-q", "--queue"), metavar="<queue>", help="the queue to look at, and for the small job"
+    )
+    doctor.add_argument("--backend", metavar="<backend>", help="local or yarn")
     cluster.add_arguments(command("cluster", "run a real Hadoop on this machine", job=False))
     help_ = command(
         "help", "explain a command, job files, settings, events, files and more", job=False
@@ -222,6 +233,14 @@ def _run(words: Sequence[str]) -> int:
         return _completion(args)
     if args.command == "cluster":
         return cluster.run(args)
+
+    if args.command == "doctor":
+        # Without an automatic gc: what is wrong shall be found, not be changed.
+        from ytf.cli.doctor import doctor
+
+        return doctor(
+            backend=args.backend, queue=args.queue, remote=not args.no_remote, json=args.json
+        )
 
     from ytf.cli import jobs
     from ytf.cli.gc import automatic_gc

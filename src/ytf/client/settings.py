@@ -15,7 +15,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,10 +36,14 @@ _CONF_DIR_VARIABLES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The values in force, and where each one was set: a file, a variable or a flag."""
+    """The values in force, and where each one was set: a file, a variable or a flag.
+
+    ``files`` are those that were read, the user's first.
+    """
 
     values: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    files: Sequence[Path] = ()
 
     def get(self, key: str) -> str | None:
         """The value of a setting, None if it is not set."""
@@ -92,8 +96,10 @@ def load(
             sources[key] = source
 
     cwd = cwd or working_directory()
+    files = []
     for found, path in _from_files(environ, cwd, notify):
         merge(found, str(path))
+        files.append(path)
     for key in SETTINGS:
         name = variable_of(key)
         # An empty variable means that the setting is not set.
@@ -109,7 +115,7 @@ def load(
             f"there is no backend {backend!r} (from {sources['backend']})",
             hint=f"use one of: {', '.join(BACKEND_NAMES)}",
         )
-    return Settings(values=values, sources=sources)
+    return Settings(values=values, sources=sources, files=files)
 
 
 def choose_backend(

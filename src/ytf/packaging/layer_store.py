@@ -72,6 +72,14 @@ class StoredLayer(msgspec.Struct, frozen=True, kw_only=True):
     visibility: LayerVisibility
 
 
+class StoreUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What an owner has in a store; ``is_public``: nodes share it among all users."""
+
+    layers: int
+    size: int
+    is_public: bool
+
+
 class LayerFileName(msgspec.Struct, frozen=True):
     """The parts of a layer's file name in the store."""
 
@@ -171,6 +179,22 @@ class LayerStore:
                     if not dryrun:
                         self._mark_bad(status)
         return found
+
+    def usage(self) -> StoreUsage:
+        """Return how many layers the owner has, and their size.
+
+        Makes the store if there is none. Raises ``SettingsError`` if others could replace
+        layers.
+        """
+        access = self._access()
+        sizes = [
+            status.size
+            for folder in self.files.list(self.own_root)
+            if folder.is_directory and folder.name != USES
+            for status in self.files.list(folder.path)
+            if LayerFileName.parse(status.name) is not None
+        ]
+        return StoreUsage(layers=len(sizes), size=sum(sizes), is_public=access.is_open)
 
     def _mark_bad(self, status: FileStatus) -> None:
         with contextlib.suppress(FileExistsError):

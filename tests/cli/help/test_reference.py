@@ -12,6 +12,7 @@ from ytf.cli.help import render, texts
 from ytf.cli.help.document import Table
 from ytf.cli.help.topics import event_kinds, topics
 from ytf.cli.submit import command
+from ytf.specs.checks import CheckName, CheckState
 from ytf.specs.job import SPECS
 from ytf.specs.settings import SETTINGS
 
@@ -42,6 +43,10 @@ def test_every_key_of_a_job_file_and_every_setting_has_its_row() -> None:
     assert {name for spec in SPECS for name in spec.__struct_encode_fields__} <= cells("job.yaml")
     assert cells("settings") == set(SETTINGS)
     assert {kind for kind, text in event_kinds() if text} == cells("events")
+    assert {each.value for each in CheckName} <= cells("checks")
+    assert {"name", "state", "text", "hint", *(each.value for each in CheckState)} <= cells(
+        "checks"
+    )
 
 
 def test_no_row_lacks_its_meaning() -> None:

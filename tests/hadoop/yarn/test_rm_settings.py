@@ -50,6 +50,16 @@ async def test_a_setting_is_read_from_the_one_that_is_there() -> None:
     assert "Accept: application/json\r\n" in asked
 
 
+async def test_a_pair_whose_web_addresses_nobody_configured_tells_nothing() -> None:
+    values = {
+        "yarn.resourcemanager.ha.enabled": "true",
+        "yarn.resourcemanager.ha.rm-ids": "rm1,rm2",
+        "yarn.resourcemanager.address.rm1": "127.0.0.1:9",
+        "yarn.resourcemanager.address.rm2": "127.0.0.1:9",
+    }
+    assert await read_rm_setting(Configuration.of(values), "a.b", 1.0) is None
+
+
 @pytest.mark.parametrize(
     "answer",
     [

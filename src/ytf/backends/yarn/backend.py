@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ytf.backends.api import Notify, OnCommit, RemovedItems, ignore_notice, no_commit_hook
-from ytf.backends.yarn.hdfs_layout import YarnHome
+from ytf.backends.yarn.hdfs_layout import YarnHome, default_hdfs
 from ytf.backends.yarn.job.application import APPLICATION_TYPE, summary_from_report
 from ytf.backends.yarn.job.job_handle import YarnJobHandle
 from ytf.backends.yarn.rm_client import RmClient
-from ytf.errors import NotFoundError, SettingsError
+from ytf.errors import NotFoundError
 from ytf.hadoop.conf import Configuration
 from ytf.hadoop.security.login import current_user
 from ytf.hadoop.yarn.ids import ApplicationId
@@ -30,13 +30,9 @@ class YarnJobBackend:
     def __init__(self, conf: Configuration | None = None) -> None:
         self._conf = conf or Configuration.load()
         self._rm = RmClient(self._conf, current_user(secure=self._conf.secure))
-        url = self._conf.get_trimmed("fs.defaultFS") or ""
-        if not url.startswith("hdfs://"):
-            raise SettingsError(
-                f"fs.defaultFS is {url or 'not set'}, and jobs on YARN are staged in HDFS",
-                hint="set it to hdfs://… in core-site.xml",
-            )
-        self._files = HdfsFiles.open(url, self._conf, answer_s=COMMAND_ANSWER_S)
+        self._files = HdfsFiles.open(
+            default_hdfs(self._conf), self._conf, answer_s=COMMAND_ANSWER_S
+        )
 
     def user(self) -> str:
         """The user that the cluster takes us for."""

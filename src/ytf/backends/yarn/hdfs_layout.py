@@ -27,7 +27,7 @@ import msgspec
 
 from ytf import processes
 from ytf.backends.yarn.launch_contexts import StarterResources
-from ytf.errors import YtfError
+from ytf.errors import SettingsError, YtfError
 from ytf.hadoop.conf import Configuration, RmService, rm_addresses
 from ytf.log import log
 from ytf.specs import codec
@@ -95,6 +95,17 @@ class _EncodedSecret(msgspec.Struct):
     """The part of job.json that every version of ytf can read."""
 
     secret: str
+
+
+def default_hdfs(conf: Configuration) -> str:
+    """Return the URL of the file system in which jobs are staged; raises ``SettingsError``."""
+    url = conf.get_trimmed("fs.defaultFS") or ""
+    if not url.startswith("hdfs://"):
+        raise SettingsError(
+            f"fs.defaultFS is {url or 'not set'}, and jobs on YARN are staged in HDFS",
+            hint="set it to hdfs://… in core-site.xml",
+        )
+    return url
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,8 @@ FILES_HDFS: dict[str, str] = {
 
 EXIT_CODES: dict[int, str] = {
     0: "Done. With --wait, and with a client: the job succeeded.",
-    1: "Refused, not found, not reachable, or the job that was waited for did not succeed.",
+    1: "Refused, not found, not reachable, or the job that was waited for did not succeed; a "
+    "check of `ytf doctor` failed.",
     2: "Wrong usage, job file or settings, or a problem of this machine (a full disk, for "
     "example).",
     70: "A bug in ytf: please report it.",

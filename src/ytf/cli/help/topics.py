@@ -16,6 +16,7 @@ from ytf.cli.help import texts
 from ytf.cli.help.document import REQUIRED, Section, Table, Topic, two_columns
 from ytf.cli.parser import Parser
 from ytf.cli.submit import command as ytf_submit
+from ytf.specs.checks import CheckName, CheckResult, CheckState
 from ytf.specs.event_kinds import EventKind
 from ytf.specs.field_docs import field_docs, first_line
 from ytf.specs.job import SPECS, DockerRuntime, Framework, JobSpec, OnFailure, Placement
@@ -61,6 +62,7 @@ def topics() -> tuple[Topic, ...]:
         _task_variables_topic(),
         _variables_topic(),
         _events_topic(),
+        _checks_topic(),
         _exit_codes_topic(),
         _files_topic(),
     )
@@ -301,7 +303,42 @@ def _events_topic() -> Topic:
 
 def event_kinds() -> list[tuple[str, str]]:
     """Every value of ``JobEvent.event`` and what it means."""
-    return [(EventKind[name].value, text) for name, text in field_docs(EventKind).items()]
+    return _documented(EventKind)
+
+
+def _checks_topic() -> Topic:
+    intro = (
+        "`ytf doctor` makes those of this machine, then those of the backend that jobs would use, "
+        "and runs a small job, which leaves nothing but layers. Each check has a time limit. The "
+        "exit code is 0 if none failed, else 1. `check_hadoop_env` is `ytf doctor --backend yarn`, "
+        "by tf-yarn's name for it."
+    )
+    contract = (
+        "A list of objects, in the order of the checks. Their fields, the names of checks and the "
+        "values of `state` are for programs to rely on; a newer ytf may add checks."
+    )
+    return Topic(
+        name="checks",
+        title="Checks of ytf doctor",
+        sections=(
+            Section(
+                blocks=(intro, two_columns(("check", "what it tells"), _documented(CheckName)))
+            ),
+            Section(
+                title="ytf doctor --json",
+                blocks=(
+                    contract,
+                    two_columns(("field", "meaning"), field_docs(CheckResult).items()),
+                    two_columns(("state", "meaning"), _documented(CheckState)),
+                ),
+            ),
+        ),
+    )
+
+
+def _documented(kinds: type[Enum]) -> list[tuple[str, str]]:
+    """The values of an enum and their meanings."""
+    return [(kinds[name].value, text) for name, text in field_docs(kinds).items()]
 
 
 def _exit_codes_topic() -> Topic:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ytf.hadoop.conf import Configuration, RmService, rm_addresses
+from ytf.hadoop.conf import Address, Configuration, RmService, rm_addresses
 from ytf.hadoop.proto import client_pb2 as pb
 from ytf.hadoop.proto.messages import text
 from ytf.hadoop.rpc.client import RetryPolicy, RpcClient, rpc_settings
@@ -82,10 +82,14 @@ class ApplicationClient:
         settings: RpcSettings | None = None,
         retry_policy: RetryPolicy | None = None,
         caller: str = "ytf",
+        address: Address | None = None,
     ) -> ApplicationClient:
-        """A client for the cluster of a configuration. The default user is the current one."""
+        """A client for the cluster of a configuration. The default user is the current one.
+
+        With an ``address`` only the ResourceManager there is called, active or not.
+        """
         login = Login(user=user or current_user(secure=conf.secure), secure=conf.secure)
-        addresses = rm_addresses(conf, RmService.CLIENT)
+        addresses = rm_addresses(conf, RmService.CLIENT) if address is None else [address]
         settings = settings or rpc_settings(conf, caller=caller)
         return cls(
             RpcClient(addresses, PROTOCOL, login, settings=settings, retry_policy=retry_policy)

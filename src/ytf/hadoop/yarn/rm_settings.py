@@ -7,11 +7,11 @@ call of its protocols tells (``ConfServlet``).
 from __future__ import annotations
 
 import asyncio
-import json
 
+from ytf.errors import SettingsError
 from ytf.hadoop.conf import Address, Configuration, RmService, rm_addresses
+from ytf.hadoop.web import read_setting
 
-_LIMIT = 64 * 1024
 _TLS_ONLY = "HTTPS_ONLY"
 
 
@@ -20,39 +20,25 @@ async def read_rm_setting(conf: Configuration, name: str, timeout_s: float) -> s
 
     Only plain HTTP is tried: what is behind TLS or Kerberos stays unknown.
     """
-    if (conf.get_trimmed("yarn.http.policy") or "").upper() == _TLS_ONLY:
-        return None
-    for address in rm_addresses(conf, RmService.WEB):
+    for address in web_addresses(conf):
         try:
-            status, body = await asyncio.wait_for(_get(address, f"/conf?name={name}"), timeout_s)
+            value = await read_setting(address, name, timeout_s)
         except (OSError, asyncio.TimeoutError, ValueError):
             continue  # the other one of a pair may answer
-        return _value(body) if status == 200 else None
+        return value
     return None
 
 
-async def _get(address: Address, path: str) -> tuple[int, bytes]:
-    """Send a GET request; returns the status and the body. ``ValueError``: this is no HTTP."""
-    reader, writer = await asyncio.open_connection(address.host, address.port, limit=_LIMIT)
+def web_addresses(conf: Configuration) -> list[Address]:
+    """Where the ResourceManagers serve plain HTTP; empty if they do not, or nothing tells where."""
+    if not serves_plain_http(conf):
+        return []
     try:
-        # HTTP/1.0: the answer ends with the connection, and has no chunks.
-        head = f"GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n"
-        writer.write(head.encode())
-        answer = await reader.read(_LIMIT)
-        while more := await reader.read(_LIMIT - len(answer)):
-            answer += more
-    finally:
-        writer.close()
-    first, _, body = answer.partition(b"\r\n\r\n")
-    version, status, *_ = first.split(None, 2)
-    if not version.startswith(b"HTTP/"):
-        raise ValueError("not HTTP")
-    return int(status), body
+        return rm_addresses(conf, RmService.WEB)
+    except SettingsError:
+        return []
 
 
-def _value(body: bytes) -> str | None:
-    try:
-        value = json.loads(body)["property"]["value"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return value if isinstance(value, str) else None
+def serves_plain_http(conf: Configuration) -> bool:
+    """Whether YARN's web servers answer without TLS."""
+    return (conf.get_trimmed("yarn.http.policy") or "").upper() != _TLS_ONLY

@@ -104,7 +104,7 @@ def admit(rm: RmClient, spec: JobSpec) -> Admission:
 
 def check_admission(spec: JobSpec, cluster: ClusterSnapshot, name_of: NodeNamer) -> Admission:
     """Admit a job to a cluster; ``name_of`` maps a node to its name in the scheduler."""
-    queue = _check_queue(spec.queue, cluster)
+    queue = check_queue(spec.queue, cluster.queue, cluster.open_queues)
     if GPU in cluster.new.maximum.others:
         spec = msgspec.structs.replace(spec, gpus_per_node=None)
     elif spec.asks_for_gpus():
@@ -211,10 +211,13 @@ def attempt_shortage(spec: JobSpec, limit: AttemptLimit | None) -> str:
     )
 
 
-def _check_queue(name: str, cluster: ClusterSnapshot) -> QueueInfo:
-    queue = cluster.queue
+def check_queue(name: str, queue: QueueInfo | None, open_queues: Sequence[str] | None) -> QueueInfo:
+    """Return the queue of a name if the user may submit to it now, or raise ``RefusedError``.
+
+    ``open_queues``: see :class:`ClusterSnapshot`.
+    """
     if queue is None:
-        known = ", ".join(_leaf_queues(cluster.open_queues or ())) or "none that you may use"
+        known = ", ".join(_leaf_queues(open_queues or ())) or "none that you may use"
         raise RefusedError(
             f"there is no queue {name!r}", hint=f"the cluster has: {known} (see --queue)"
         )
@@ -223,8 +226,8 @@ def _check_queue(name: str, cluster: ClusterSnapshot) -> QueueInfo:
             f"the queue {name!r} is {queue.state.name.lower()}: it takes no jobs",
             hint="use another (see --queue)",
         )
-    if cluster.open_queues is not None and not {queue.path, queue.name} & set(cluster.open_queues):
-        raise queue_refusal(f"you may not submit to the queue {queue.path}", cluster.open_queues)
+    if open_queues is not None and not {queue.path, queue.name} & set(open_queues):
+        raise queue_refusal(f"you may not submit to the queue {queue.path}", open_queues)
     return queue
 
 

@@ -136,6 +136,15 @@ def upload_resources(
     )
 
 
+def runtime_script(cache: LayerCache, module: str, python: str | None) -> str:
+    """Return a script that runs a module of ytf in any container, on the runtime of its starter.
+
+    ``python`` is that of the job's spec.
+    """
+    runtime = JobLayers(cache).add_runtime(installation.current(), with_interpreter=python is None)
+    return module_script(module, _places(runtime, python), runtime.runtime.interpreter)
+
+
 def _environments(job_layers: JobLayers, spec: JobSpec) -> dict[str, EnvironmentLayers]:
     """The environments of the groups that do not use the node's own."""
     wanted = {name: group.env or spec.env for name, group in spec.groups.items()}

@@ -1,0 +1,79 @@
+"""Reads pages of the web servers of Hadoop's daemons, over plain HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import json
+
+import msgspec
+
+from ytf.hadoop.conf import Address
+
+_LIMIT = 64 * 1024
+
+
+class WebPage(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer: its status, its body (cut off at 64 KiB), and the server's time in seconds."""
+
+    status: int
+    body: bytes
+    date: float | None
+    """From the ``Date`` header, in whole seconds; None if there is none."""
+
+    def value(self, *keys: str) -> str | None:
+        """The text below these keys of the JSON in the body; None if there is none."""
+        try:
+            found = json.loads(self.body)
+            for key in keys:
+                found = found[key]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+        return found if isinstance(found, str) else None
+
+
+async def get_page(address: Address, path: str, timeout_s: float) -> WebPage:
+    """Send a GET request that asks for JSON, and return the answer.
+
+    Raises ``OSError`` or ``asyncio.TimeoutError`` if none comes, and ``ValueError`` if what
+    comes is not HTTP.
+    """
+    return await asyncio.wait_for(_get(address, path), timeout_s)
+
+
+async def read_setting(address: Address, name: str, timeout_s: float) -> str | None:
+    """The value of a setting that a daemon runs with, from its ``/conf`` page (``ConfServlet``).
+
+    None if it is not set. Raises as :func:`get_page`.
+    """
+    page = await get_page(address, f"/conf?name={name}", timeout_s)
+    return page.value("property", "value") if page.status == 200 else None
+
+
+async def _get(address: Address, path: str) -> WebPage:
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=_LIMIT)
+    try:
+        # HTTP/1.0: the answer ends with the connection, and has no chunks.
+        head = f"GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n"
+        writer.write(head.encode())
+        answer = await reader.read(_LIMIT)
+        while more := await reader.read(_LIMIT - len(answer)):
+            answer += more
+    finally:
+        writer.close()
+    first, _, body = answer.partition(b"\r\n\r\n")
+    version, status, *_ = first.split(None, 2)
+    if not version.startswith(b"HTTP/"):
+        raise ValueError("not HTTP")
+    return WebPage(status=int(status), body=body, date=_date(first))
+
+
+def _date(head: bytes) -> float | None:
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"date":
+            try:
+                return email.utils.parsedate_to_datetime(value.decode("latin-1")).timestamp()
+            except (ValueError, OverflowError):
+                return None
+    return None
