@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ytf.backends.yarn.container_conf import container_configuration
 from ytf.errors import YtfError
 from ytf.hadoop.conf import Configuration
+from ytf.storage.container_conf import container_configuration
 from ytf.storage.hdfs import HdfsFiles, path_of
 from ytf.storage.hdfs_client import HdfsClient
 
