@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from ytf.specs.job import (
         Backoff,
+        CheckpointSync,
         DockerRuntime,
         DockerSpec,
         Framework,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backoff",
+    "CheckpointSync",
     "ClusterSpec",
     "DockerRuntime",
     "DockerSpec",
@@ -96,6 +98,7 @@ _MODULES = {
     "ytf.client.job": ("Job", "Outcome", "job", "jobs", "submit"),
     "ytf.specs.job": (
         "Backoff",
+        "CheckpointSync",
         "DockerRuntime",
         "DockerSpec",
         "Framework",

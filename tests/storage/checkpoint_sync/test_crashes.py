@@ -18,7 +18,7 @@ from tests.storage.checkpoint_sync.programs import (
     plain_files,
 )
 from tests.storage.memory_files import DiedError, Disk
-from ytf.storage.checkpoint_sync.store import FencedError
+from ytf.storage.checkpoint_sync.store import FencedWriterError
 
 steps = st.sampled_from(["save", "overwrite", "append", "remove", "nested", "remove nested"])
 
@@ -136,7 +136,7 @@ def be_fenced(parent: Path, moment: int) -> None:
         scenario(old)
         old.sync()
 
-    with pytest.raises(FencedError, match=r"worker:0 \(attempt 2\) of job job_1"):
+    with pytest.raises(FencedWriterError, match=r"worker:0 \(attempt 2\) of job job_1"):
         live_on()
     new.sync()
     assert plain_files(disk) == new.program.contents()
@@ -150,7 +150,7 @@ def test_an_older_attempt_that_comes_late_is_refused(tmp_path: Path) -> None:
     disk, clock = Disk(), Clock()
     new = Attempt(new_directory(tmp_path, 2), disk, clock, 2)
     new.begin()
-    with pytest.raises(FencedError, match="attempt 2"):
+    with pytest.raises(FencedWriterError, match="attempt 2"):
         Attempt(new_directory(tmp_path, 1), disk, clock, 1).begin()
     new.program.save(1)
     new.sync()
