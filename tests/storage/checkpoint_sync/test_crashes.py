@@ -105,6 +105,35 @@ def count_changes(parent: Path) -> int:
     return attempt.files.changes
 
 
+def test_a_writer_that_dies_at_any_moment_leaves_a_whole_snapshot(tmp_path: Path) -> None:
+    first = {
+        "checkpoint": b"ckpt-1",
+        "ckpt-1.data": b"data 1",
+        "ckpt-1.index": b"index 1",
+        "export/a/b": b"1",
+        "model.pt": b"old model",
+    }
+    second = {
+        "checkpoint": b"ckpt-2",
+        "ckpt-2.data": b"data 2",
+        "ckpt-2.index": b"index 2",
+        "model.pt": b"old model, trained",
+    }
+    allowed: list[Contents] = [{}, first, {**first, **second}, second]
+    reached = 0
+    for moment in range(1, count_changes(tmp_path) + 1):
+        disk, clock = Disk(), Clock()
+        dying = Attempt(new_directory(tmp_path, 1), disk, clock)
+        dying.die_at(moment)
+        with pytest.raises(DiedError):
+            scenario(dying)
+        found = Attempt(new_directory(tmp_path, 2), disk, clock, 2).begin()
+        # One that dies later never leaves less.
+        assert found in allowed[reached:]
+        reached = allowed.index(found)
+    assert reached == len(allowed) - 1
+
+
 def test_a_writer_that_is_fenced_at_any_moment_changes_nothing(tmp_path: Path) -> None:
     changes = count_changes(tmp_path)
     assert changes > 40
