@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from ytf.specs.job import (
         Backoff,
+        CheckpointSync,
         DockerRuntime,
         DockerSpec,
         Framework,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backoff",
+    "CheckpointSync",
     "ClusterSpec",
     "DataLoaderArgs",
     "DistributedDataParallelArgs",
@@ -147,6 +149,7 @@ _MODULES = {
     ),
     "ytf.specs.job": (
         "Backoff",
+        "CheckpointSync",
         "DockerRuntime",
         "DockerSpec",
         "Framework",

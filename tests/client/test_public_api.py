@@ -10,6 +10,7 @@ from ytf.specs.job import SPECS
 
 PUBLIC = [
     "Backoff",
+    "CheckpointSync",
     "ClusterSpec",
     "DataLoaderArgs",
     "DistributedDataParallelArgs",

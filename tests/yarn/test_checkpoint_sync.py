@@ -66,7 +66,7 @@ def parent_of(pid: int) -> int:
     return int(stat[stat.rindex(")") + 2 :].split()[1])
 
 
-def test_a_killed_container_goes_on_elsewhere_from_the_last_snapshot(
+def test_a_killed_container_goes_on_in_another_from_the_last_snapshot(
     yarn: Yarn, gate: str, place: str
 ) -> None:
     (yarn.work / "train.py").write_text(TRAIN)

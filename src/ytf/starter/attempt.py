@@ -47,7 +47,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-    from ytf.starter.checkpoint_sync import CheckpointSync
+    from ytf.starter.checkpoint_sync import SyncHelper
     from ytf.starter.runner import RunningProgram
     from ytf.starter.starter import Starter
 
@@ -71,7 +71,7 @@ class TaskAttempt:
         self.env: Dict[bytes, bytes] = {}
         self.processes: List[Dict[bytes, bytes]] = []
         self.exit: Optional[ProgramExit] = None
-        self.sync: Optional[CheckpointSync] = None
+        self.sync: Optional[SyncHelper] = None
         self.usage: Optional[Dict[str, Any]] = None
 
 
@@ -238,10 +238,10 @@ def restore_checkpoints(starter: Starter, attempt: TaskAttempt) -> None:
     if not starter.config.checkpoint_sync or attempt.exit is not None:
         return
     # Only tasks that sync a directory need it.
-    from ytf.starter.checkpoint_sync import CheckpointSync
+    from ytf.starter.checkpoint_sync import SyncHelper
 
     logs = _logs(starter, attempt)
-    sync = CheckpointSync(starter, attempt.number, lambda line: _tell(logs, line))
+    sync = SyncHelper(starter, attempt.number, lambda line: _tell(logs, line))
     sync.begin()
     if sync.failure:
         text = "the checkpoints could not be restored: %s" % sync.failure

@@ -30,7 +30,7 @@ _FIRST_SIGNAL_CODE = 128
 _LONGEST_TEXT = 2000
 
 
-class CheckpointSync:
+class SyncHelper:
     """Syncs the checkpoint directory of one attempt. Methods are for the main thread."""
 
     def __init__(self, starter: Starter, attempt: int, tell: Callable[[str], None]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.storage.memory_files import DiedError, Disk, MemoryFiles
-from ytf.storage.checkpoint_sync.engine import CheckpointSync
+from ytf.storage.checkpoint_sync.engine import SyncEngine
 from ytf.storage.checkpoint_sync.local_directory import LocalDirectory
 from ytf.storage.checkpoint_sync.store import CheckpointStore, Writer
 from ytf.storage.files import ReplacingFiles
@@ -103,7 +103,7 @@ class Attempt:
         self.told: list[str] = []
         nonce = os.urandom(8).hex()
         writer = Writer(job=job, task="worker:0", attempt=number, host="node", nonce=nonce)
-        self.engine = CheckpointSync(
+        self.engine = SyncEngine(
             LocalDirectory(directory),
             lambda: CheckpointStore(files, ROOT, writer),
             INTERVAL_S,

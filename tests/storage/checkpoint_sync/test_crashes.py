@@ -18,7 +18,7 @@ from tests.storage.checkpoint_sync.programs import (
     plain_files,
 )
 from tests.storage.memory_files import DiedError, Disk
-from ytf.storage.checkpoint_sync.store import FencedError
+from ytf.storage.checkpoint_sync.store import FencedWriterError
 
 steps = st.sampled_from(["save", "overwrite", "append", "remove", "nested", "remove nested"])
 
@@ -105,6 +105,35 @@ def count_changes(parent: Path) -> int:
     return attempt.files.changes
 
 
+def test_a_writer_that_dies_at_any_moment_leaves_a_whole_snapshot(tmp_path: Path) -> None:
+    first = {
+        "checkpoint": b"ckpt-1",
+        "ckpt-1.data": b"data 1",
+        "ckpt-1.index": b"index 1",
+        "export/a/b": b"1",
+        "model.pt": b"old model",
+    }
+    second = {
+        "checkpoint": b"ckpt-2",
+        "ckpt-2.data": b"data 2",
+        "ckpt-2.index": b"index 2",
+        "model.pt": b"old model, trained",
+    }
+    allowed: list[Contents] = [{}, first, {**first, **second}, second]
+    reached = 0
+    for moment in range(1, count_changes(tmp_path) + 1):
+        disk, clock = Disk(), Clock()
+        dying = Attempt(new_directory(tmp_path, 1), disk, clock)
+        dying.die_at(moment)
+        with pytest.raises(DiedError):
+            scenario(dying)
+        found = Attempt(new_directory(tmp_path, 2), disk, clock, 2).begin()
+        # One that dies later never leaves less.
+        assert found in allowed[reached:]
+        reached = allowed.index(found)
+    assert reached == len(allowed) - 1
+
+
 def test_a_writer_that_is_fenced_at_any_moment_changes_nothing(tmp_path: Path) -> None:
     changes = count_changes(tmp_path)
     assert changes > 40
@@ -136,7 +165,7 @@ def be_fenced(parent: Path, moment: int) -> None:
         scenario(old)
         old.sync()
 
-    with pytest.raises(FencedError, match=r"worker:0 \(attempt 2\) of job job_1"):
+    with pytest.raises(FencedWriterError, match=r"worker:0 \(attempt 2\) of job job_1"):
         live_on()
     new.sync()
     assert plain_files(disk) == new.program.contents()
@@ -150,7 +179,7 @@ def test_an_older_attempt_that_comes_late_is_refused(tmp_path: Path) -> None:
     disk, clock = Disk(), Clock()
     new = Attempt(new_directory(tmp_path, 2), disk, clock, 2)
     new.begin()
-    with pytest.raises(FencedError, match="attempt 2"):
+    with pytest.raises(FencedWriterError, match="attempt 2"):
         Attempt(new_directory(tmp_path, 1), disk, clock, 1).begin()
     new.program.save(1)
     new.sync()

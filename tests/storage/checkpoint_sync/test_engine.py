@@ -23,7 +23,7 @@ from ytf.storage.checkpoint_sync.local_directory import NoSpaceError, TooManyFil
 from ytf.storage.checkpoint_sync.store import (
     SILENT_S,
     BrokenSnapshotError,
-    FencedError,
+    FencedWriterError,
     RemovedError,
     TakenError,
 )
@@ -348,7 +348,7 @@ def test_another_job_waits_until_the_first_is_silent(
         other.begin()
     disk.now_ms += round(SILENT_S * 1000)
     assert other.begin() == attempt.program.contents()
-    with pytest.raises(FencedError, match="of job job_2"):
+    with pytest.raises(FencedWriterError, match="of job job_2"):
         attempt.engine.store.beat()
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.storage.checkpoint_sync.programs import ROOT, Attempt, Clock, new_directory
 from ytf.hadoop.conf import Configuration
 from ytf.minicluster import MiniCluster
-from ytf.storage.checkpoint_sync.store import FencedError
+from ytf.storage.checkpoint_sync.store import FencedWriterError
 from ytf.storage.hdfs import HdfsFiles
 
 
@@ -39,7 +39,7 @@ def test_a_later_attempt_restores_and_fences_the_earlier(
         ]
         assert new.begin() == old.program.contents()
         old.program.save(3)
-        with pytest.raises(FencedError, match="attempt 2"):
+        with pytest.raises(FencedWriterError, match="attempt 2"):
             old.sync()
         new.program.remove("ünïcode dir/model.pt")
         new.sync()

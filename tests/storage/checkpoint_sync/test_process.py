@@ -12,7 +12,7 @@ from tests.storage.memory_files import Disk
 from ytf.storage.checkpoint_sync import __main__ as process_module
 from ytf.storage.checkpoint_sync.__main__ import Finish, SyncProcess
 from ytf.storage.checkpoint_sync.engine import FOREVER_NS
-from ytf.storage.checkpoint_sync.store import FencedError, TakenError
+from ytf.storage.checkpoint_sync.store import FencedWriterError, TakenError
 
 SOON = 0.001
 
@@ -122,7 +122,7 @@ def test_one_that_is_fenced_ends(process: Process, tmp_path: Path, disk: Disk) -
     new = Attempt(new_directory(tmp_path, 2), disk, Clock(), 2)
     new.begin()
     process.sync.finish(Finish(FOREVER_NS, 60))
-    with pytest.raises(FencedError, match="attempt 2"):
+    with pytest.raises(FencedWriterError, match="attempt 2"):
         process.sync.run()
     assert plain_files(disk) == {}
 

@@ -12,7 +12,7 @@ from ytf.storage.checkpoint_sync.snapshot import (
     BadManifestError,
     DirectoryHistory,
     FileVersion,
-    Manifest,
+    SnapshotManifest,
     SyncedFile,
     decode,
     encode,
@@ -92,7 +92,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 @given(st.dictionaries(names, st.integers(0, 2**60)), st.lists(names))
 def test_a_manifest_is_read_as_it_was_written(sizes: dict[str, int], removed: list[str]) -> None:
     files = {f"d/{name}": synced(5, size) for name, size in sizes.items()}
-    manifest = Manifest(files=files, removed=tuple(removed))
+    manifest = SnapshotManifest(files=files, removed=tuple(removed))
     assert decode(encode(manifest)) == manifest
 
 
@@ -100,7 +100,10 @@ def test_a_manifest_is_read_as_it_was_written(sizes: dict[str, int], removed: li
     "name", ["/etc/passwd", "../x", "a/../../x", "", "a//b", "./a", "a/", "a\0b"]
 )
 def test_no_name_leads_out_of_the_directory(name: str) -> None:
-    for manifest in (Manifest(files={name: synced(1)}), Manifest(files={}, removed=(name,))):
+    for manifest in (
+        SnapshotManifest(files={name: synced(1)}),
+        SnapshotManifest(files={}, removed=(name,)),
+    ):
         with pytest.raises(BadManifestError):
             decode(encode(manifest))
 
@@ -111,7 +114,7 @@ def test_no_name_leads_out_of_the_directory(name: str) -> None:
      {"mode": True}, {"more": 1}],
 )  # fmt: skip
 def test_what_is_no_manifest_is_refused(change: dict[str, object]) -> None:
-    value = json.loads(encode(Manifest(files={"a": synced(1)})))
+    value = json.loads(encode(SnapshotManifest(files={"a": synced(1)})))
     value["files"]["a"].update(change)
     with pytest.raises(BadManifestError):
         decode(json.dumps(value).encode())

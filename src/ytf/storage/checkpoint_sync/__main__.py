@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ytf.errors import YtfError
-from ytf.storage.checkpoint_sync.engine import FOREVER_NS, CheckpointSync
+from ytf.storage.checkpoint_sync.engine import FOREVER_NS, SyncEngine
 from ytf.storage.checkpoint_sync.local_directory import LocalDirectory
 from ytf.storage.checkpoint_sync.store import (
     SILENT_S,
     CheckpointStore,
-    FencedError,
+    FencedWriterError,
     RemovedError,
     TakenError,
     Writer,
@@ -44,7 +44,7 @@ _TELL_S = 60.0
 
 
 class Finish(NamedTuple):
-    """The program has ended. ``cut_ns`` says which of its files count, see ``CheckpointSync``."""
+    """The program has ended. ``cut_ns`` says which of its files count, see ``SyncEngine``."""
 
     cut_ns: int
     timeout_s: float
@@ -54,7 +54,7 @@ class SyncProcess:
     """The life of the helper process, without its connection to the starter."""
 
     def __init__(
-        self, sync: CheckpointSync, interval_s: float, tell: Callable[[Message], None]
+        self, sync: SyncEngine, interval_s: float, tell: Callable[[Message], None]
     ) -> None:
         self._sync = sync
         self._interval_s = interval_s
@@ -120,7 +120,7 @@ class SyncProcess:
         """Do a piece of work; a failure is told and returned, unless this writer is fenced."""
         try:
             new = work()
-        except FencedError:
+        except FencedWriterError:
             raise
         except RemovedError as exc:
             self._report(f"{exc}: everything is synced anew")
@@ -172,7 +172,7 @@ def work(link: StarterLink) -> None:
         nonce=os.urandom(16).hex(),
     )
     directory = LocalDirectory(Path(request["dir"]).absolute())
-    sync = CheckpointSync(
+    sync = SyncEngine(
         directory,
         lambda: CheckpointStore(files, root, writer),
         request["interval_s"],
@@ -184,7 +184,7 @@ def work(link: StarterLink) -> None:
         link.tell({"ready": True})
         threading.Thread(target=_listen, args=(link, process), name="starter", daemon=True).start()
         process.run()
-    except FencedError as exc:
+    except FencedWriterError as exc:
         link.tell({"fenced": str(exc)})
 
 

@@ -47,7 +47,7 @@ class _View(NamedTuple):
     pins: PinnedFiles
 
 
-class CheckpointSync:
+class SyncEngine:
     """Keeps a directory in sync with the snapshots of a store.
 
     ``interval_s``: how long a version must be unchanged to count as whole. A program may put

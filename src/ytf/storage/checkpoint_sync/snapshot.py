@@ -74,7 +74,7 @@ Snapshot = Mapping[str, SyncedFile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class SnapshotManifest:
     """A whole snapshot, and the plain files that are to be removed because of it."""
 
     files: Snapshot
@@ -85,7 +85,7 @@ class BadManifestError(ValueError):
     """The bytes are no manifest, or name files outside the directory."""
 
 
-def encode(manifest: Manifest) -> bytes:
+def encode(manifest: SnapshotManifest) -> bytes:
     """Return the bytes of a manifest."""
     files = {name: asdict(file) for name, file in manifest.files.items()}
     return json.dumps(
@@ -93,14 +93,16 @@ def encode(manifest: Manifest) -> bytes:
     ).encode("ascii")
 
 
-def decode(data: bytes) -> Manifest:
+def decode(data: bytes) -> SnapshotManifest:
     """Read a manifest; raises :class:`BadManifestError`. No path in it leads out of a directory."""
     try:
         value = json.loads(data)
         if value["version"] != _VERSION:
             raise BadManifestError(f"its version is {value['version']!r}, not {_VERSION}")
         files = {_checked(name): _file(each) for name, each in value["files"].items()}
-        return Manifest(files=files, removed=tuple(_checked(name) for name in value["removed"]))
+        return SnapshotManifest(
+            files=files, removed=tuple(_checked(name) for name in value["removed"])
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise BadManifestError(f"it is no manifest of a snapshot: {exc}") from exc
 

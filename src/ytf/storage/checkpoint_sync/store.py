@@ -38,8 +38,8 @@ from ytf.errors import RefusedError
 from ytf.storage.checkpoint_sync.snapshot import (
     MANIFEST_LIMIT,
     BadManifestError,
-    Manifest,
     Snapshot,
+    SnapshotManifest,
     SyncedFile,
     decode,
     encode,
@@ -59,7 +59,7 @@ _CLAIM_LIMIT = 64 << 10
 _ABANDONED_MS = 3_600_000
 
 
-class FencedError(RefusedError):
+class FencedWriterError(RefusedError):
     """A newer writer has taken over: this one can change nothing any more."""
 
 
@@ -102,7 +102,7 @@ class CheckpointStore:
     """The snapshots in one directory of a file system. Not thread-safe, but for ``beat``.
 
     All methods raise ``OSError`` while the file system fails: they may be called again
-    then, after ``settle``. ``FencedError`` is for good.
+    then, after ``settle``. ``FencedWriterError`` is for good.
     """
 
     def __init__(self, files: ReplacingFiles, root: str, writer: Writer) -> None:
@@ -132,7 +132,7 @@ class CheckpointStore:
         """Become the one writer; every older one is fenced when this returns.
 
         Then ``snapshot`` is the last whole one, whoever wrote it. Raises :class:`TakenError`
-        while another job writes here, :class:`FencedError` if a later attempt does, and
+        while another job writes here, :class:`FencedWriterError` if a later attempt does, and
         :class:`BrokenSnapshotError`.
         """
         self._files.mkdir(self._area, _PRIVATE)
@@ -238,7 +238,7 @@ class CheckpointStore:
         self._place()
         self.publish(self.snapshot)
 
-    def _newest(self, place: str) -> tuple[str, Manifest] | None:
+    def _newest(self, place: str) -> tuple[str, SnapshotManifest] | None:
         """Return the last manifest below our claim; ``place`` is a directory in it, with ``/``."""
         listing = self._files.list(f"{self._claim}/{place}".rstrip("/"))
         names = [each.name for each in listing]
@@ -251,7 +251,7 @@ class CheckpointStore:
                 return found
         return None
 
-    def _read_manifest(self, path: str) -> Manifest:
+    def _read_manifest(self, path: str) -> SnapshotManifest:
         try:
             return decode(b"".join(self._files.read(path, 0, MANIFEST_LIMIT)))
         except BadManifestError as exc:
@@ -300,7 +300,9 @@ class CheckpointStore:
         self._in_doubt = publication
         with self._only_if_claimed():
             path = f"{self._claim}/manifest-{self._number}.json"
-            self._files.write(path, [encode(Manifest(files=files, removed=tuple(removals)))])
+            self._files.write(
+                path, [encode(SnapshotManifest(files=files, removed=tuple(removals)))]
+            )
         self._published(publication)
         self.complete(keep)
 
@@ -373,7 +375,7 @@ class CheckpointStore:
         except (FileExistsError, IsADirectoryError):
             self.blocked[name] = "something else has this name there"
         except RefusedError as exc:
-            if isinstance(exc, (FencedError, RemovedError)):
+            if isinstance(exc, (FencedWriterError, RemovedError)):
                 raise
             self.blocked[name] = str(exc)
         else:
@@ -454,7 +456,7 @@ class CheckpointStore:
             raise
 
     def _check_claim(self) -> None:
-        """Raise :class:`FencedError` or :class:`RemovedError` if our claim is gone."""
+        """Raise :class:`FencedWriterError` or :class:`RemovedError` if our claim is gone."""
         if self._holder(self._claim) != self._writer:
             raise self._lost()
 
@@ -469,8 +471,8 @@ class CheckpointStore:
             hint="everything is synced anew",
         )
 
-    def _fenced(self, holder: Writer | None) -> FencedError:
-        return FencedError(
+    def _fenced(self, holder: Writer | None) -> FencedWriterError:
+        return FencedWriterError(
             f"{holder or 'another writer'} has taken over {self.uri()}: "
             f"nothing of {self._writer.task} (attempt {self._writer.attempt}) is synced any more",
             hint="nothing needs to be done if that is a newer attempt of this job",
