@@ -97,6 +97,7 @@ def test_keywords_reach_the_job(tmp_path: Path) -> None:
     assert spec.groups["tensorboard"].stage_out == ()
     assert spec.command == spec.groups["tensorboard"].command
     assert str(spec.command).startswith("module load hadoop\nexec python ytf_function/")
+    assert spec.output == "/m"
     assert (spec.queue, spec.name, spec.task_env["MODE"]) == ("ml", "mine", "fast")
     assert (spec.acl_view, spec.acl_modify) == ("*", "bob")
     assert spec.framework_of("worker") is Framework.HOROVOD
