@@ -190,3 +190,15 @@ class TestHdfs:
             patched.setenv("HADOOP_USER_NAME", "somebody")
             with pytest.raises(HdfsPermissionError, match="Permission denied"):
                 destination.check()
+
+    def test_a_directory_that_somebody_else_has_prepared_is_not_used(
+        self, work: Path, files: HdfsFiles, place: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files.chmod(place, 0o1777)
+        with monkeypatch.context() as patched:
+            patched.setenv("HADOOP_USER_NAME", "mallory")
+            destination = Destination(files, f"{place}/x", "job_1", "worker:0")
+            files.mkdir(destination.scratch, 0o777)
+        with pytest.raises(DestinationError, match="belongs to somebody else"):
+            stage(files, f"{place}/x")
+        assert names(files, place) == [os.path.basename(destination.scratch)]

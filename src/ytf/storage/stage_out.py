@@ -88,7 +88,13 @@ class Destination:
         manifest = {"job": self._job, "task": self._task, "files": entries}
         path = posixpath.join(self.scratch, MANIFEST)
         self.files.delete(path)
-        self.files.write(path, [json.dumps(manifest, indent=1).encode()], _FILE_MODE)
+        written = self.files.write(path, [json.dumps(manifest, indent=1).encode()], _FILE_MODE)
+        if self.files.stat(self.scratch).owner != written.owner:
+            # Where others may write, they could have made it before us, and would own the output.
+            raise DestinationError(
+                f"{self.files.uri(self.scratch)}, in which stage-out prepares its output, belongs "
+                "to somebody else: name a destination in a directory that only you may write"
+            )
         if self._is_foreign():
             raise DestinationError(
                 f"{self.uri} was written by somebody else meanwhile, and stage-out replaces "
