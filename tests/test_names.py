@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ytf"
 
 SHARED = {
     "Container": "YARN's record of a container, and that of the job machine, which knows no YARN",
+    "NodeLabel": "YARN's record of a label, and the name that tf-yarn's users import",
 }
 """The names that two classes may have, and why."""
 

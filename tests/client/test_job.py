@@ -169,6 +169,12 @@ def test_everything_else_is_the_handles() -> None:
     assert handle.killed == ["enough"]
 
 
+def test_a_job_without_functions_has_no_results() -> None:
+    job = Job(FakeHandle(status(JobState.RUNNING), status(JobState.SUCCEEDED)))
+    with pytest.raises(NotFoundError, match="has no results: it ran no function"):
+        job.results()
+
+
 def test_a_job_is_found_as_the_commands_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = FakeBackend(FakeHandle(status(JobState.RUNNING)))
     monkeypatch.setattr("ytf.backends.get_backend", lambda name: backend)

@@ -23,8 +23,15 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("YTF_HOME", str(tmp_path / "home"))
 
 
-def experiment_fn() -> object:
-    return None
+def _made() -> Any:
+    def experiment_fn() -> object:
+        return None
+
+    return experiment_fn
+
+
+experiment_fn = _made()
+"""It travels as code: by its name, all tests would go with it."""
 
 
 def submitted(*args: Any, **options: Any) -> JobSpec:
@@ -97,6 +104,7 @@ def test_keywords_reach_the_job(tmp_path: Path) -> None:
     assert spec.groups["tensorboard"].stage_out == ()
     assert spec.command == spec.groups["tensorboard"].command
     assert str(spec.command).startswith("module load hadoop\nexec python ytf_function/")
+    assert spec.output == "/m"
     assert (spec.queue, spec.name, spec.task_env["MODE"]) == ("ml", "mine", "fast")
     assert (spec.acl_view, spec.acl_modify) == ("*", "bob")
     assert spec.framework_of("worker") is Framework.HOROVOD

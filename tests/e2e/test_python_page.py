@@ -18,5 +18,9 @@ def test_the_code_of_the_page_runs(ytf: Ytf) -> None:
     assert lines[1].startswith("worker:0 on ")
     assert lines[2] == "ValueError('no data for worker:0')"
     assert lines[3] == "Traceback (most recent call last):"
-    assert lines[-3].startswith("local_")
-    assert lines[-2:] == ["[5, 15]", "['0', '1']"]
+    assert lines[-4].startswith("local_")
+    assert lines[-3:] == [
+        "[5, 15]",
+        """failed: ModuleNotFoundError("No module named 'my_training'")""",
+        "['0', '1']",
+    ]

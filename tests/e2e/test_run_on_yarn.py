@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.e2e.harness import Ytf
 
-TENSORFLOW = """
+TENSORFLOW = Path(__file__).parents[2] / ".venv-tf"
+STUB = """
 import json, os, time
 from pathlib import Path
 class estimator:
@@ -61,7 +66,7 @@ except RunFailed as error:
 
 
 def test_a_program_of_tf_yarn_runs_with_another_import(ytf: Ytf) -> None:
-    (ytf.work / "tensorflow.py").write_text(TENSORFLOW)
+    (ytf.work / "tensorflow.py").write_text(STUB)
     (ytf.work / "shipped").mkdir()
     for folder in (ytf.work, ytf.work / "shipped"):
         (folder / "my_model.py").write_text("NAME = 'linear'\n")
@@ -73,3 +78,40 @@ def test_a_program_of_tf_yarn_runs_with_another_import(ytf: Ytf) -> None:
         "True True",
         "worker ArithmeticError('the loss is not a number')",
     ]
+
+
+KERAS = """
+import sys
+from ytf import KerasExperiment, TaskSpec, run_on_yarn
+
+def experiment_fn():
+    import numpy as np
+    import tensorflow as tf
+
+    def data():
+        x = np.arange(96, dtype="float32").reshape(32, 3) / 96
+        return tf.data.Dataset.from_tensor_slices((x, x.sum(1))).batch(8)
+
+    model = tf.keras.Sequential([tf.keras.layers.Input((3,)), tf.keras.layers.Dense(1)])
+    model.compile(loss="mse", optimizer="sgd")
+    saving = tf.keras.callbacks.ModelCheckpoint(sys.argv[2] + "/model-{epoch}.keras")
+    return KerasExperiment(
+        model=model,
+        model_dir=sys.argv[2],
+        train_params={"epochs": 2, "verbose": 2, "callbacks": [saving]},
+        input_data_fn=data,
+        target_data_fn=None,
+        validation_data_fn=data,
+    )
+
+metrics = run_on_yarn(sys.argv[1], experiment_fn, {"chief": TaskSpec("2 GiB", 2)})
+print(metrics.total_training_duration is not None)
+"""
+
+
+@pytest.mark.tensorflow
+def test_a_keras_experiment_trains_in_an_environment_without_ytf(ytf: Ytf) -> None:
+    (ytf.work / "train.py").write_text(KERAS.replace("sys.argv[2]", repr(str(ytf.gate))))
+    done = ytf.run("python", "train.py", str(TENSORFLOW), timeout_s=250)
+    assert done.stdout == "True\n"
+    assert sorted(each.name for each in ytf.gate.iterdir()) == ["model-1.keras", "model-2.keras"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,7 +87,9 @@ def estimator(recorder: Recorder) -> Experiment:
     )  # fmt: skip
 
 
-def _run(monkeypatch: pytest.MonkeyPatch, experiment: object, group: str, kind: str = TRAIN) -> Any:
+def _run(
+    monkeypatch: pytest.MonkeyPatch, experiment: object, group: str, kind: str = TRAIN
+) -> object:
     monkeypatch.setenv("DTF_TASK_JOB_NAME", group)
     return run_experiment(lambda: experiment, kind, "")
 
@@ -95,8 +98,9 @@ def test_an_estimator_is_trained_and_evaluated_as_tensorflow_does(
     tensorflow: Any, estimator: Experiment, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for group in ("chief", "worker", "ps", "evaluator"):
-        began, ended = _run(monkeypatch, estimator, group)
-        assert began <= ended
+        span = _run(monkeypatch, estimator, group)
+        assert isinstance(span, tuple)
+        assert span[0] <= span[1]
     assert recorder.names == ["train_and_evaluate"] * 4
 
 
@@ -105,7 +109,9 @@ def test_a_stand_alone_evaluator_evaluates_each_checkpoint_up_to_the_last_step(
 ) -> None:
     assert _run(monkeypatch, estimator, "chief", EVALUATE) is None
     assert recorder.calls == []
+    monkeypatch.setenv("TF_CONFIG", "{}")
     _run(monkeypatch, estimator, "evaluator", EVALUATE)
+    assert "TF_CONFIG" not in os.environ
     assert recorder.names == ["estimator.evaluate", "export"] * 2
     evaluated = [how["checkpoint_path"] for name, how in recorder.calls if "checkpoint_path" in how]
     assert evaluated == ["/m/model.ckpt-5", "/m/model.ckpt-9"]

@@ -318,8 +318,8 @@ class JobHandle(Protocol):
         """Return the directory with the results of the job's functions, and its file system.
 
         There is a directory for each task in it, ``worker-0``, or none. Raises
-        ``RefusedError`` unless the job is ours, and ``SettingsError`` if others can have
-        written there.
+        ``FileNotFoundError`` for a job that keeps no results, ``RefusedError`` unless the
+        job is ours, and ``SettingsError`` if others can have written there.
         """
         ...
 

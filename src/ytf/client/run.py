@@ -213,7 +213,7 @@ def _environment(spec: JobSpec, group: str) -> TaskEnvironment:
         raise SpecError(
             f"{env!r} is not an environment: there is no {prefix}/bin/python",
             where="env",
-            hint="give current, node, or the directory of a venv or conda environment",
+            hint="run this in a virtual environment, or give node, or the directory of one",
         )
     return TaskEnvironment(prefix)
 

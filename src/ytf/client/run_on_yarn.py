@@ -123,6 +123,7 @@ def run_on_yarn(
                 for each, spec in specs.items()
             },
             env="current",
+            output=specs[TENSORBOARD].tb_model_dir if TENSORBOARD in specs else None,
             files=dict(files or {}),
             task_env=dict(env or {}),
             framework=framework,
@@ -226,6 +227,8 @@ def _group(
     else:
         restarts = {}
     board = {"TB_MODEL_DIR": spec.tb_model_dir} if spec.tb_model_dir else {}
+    # ytf's own TensorBoard needs nothing of the environment, and only a directory.
+    is_own = bool(spec.tb_model_dir) and not spec.tb_extra_args
     return TaskGroupSpec(
         count=spec.instances,
         resources=Resources(memory=spec.memory, vcores=spec.vcores),
@@ -233,7 +236,7 @@ def _group(
         node_label=spec.label.value or None,
         env=env,
         task_env=board,
-        command=command if name == TENSORBOARD else None,
+        command=command if name == TENSORBOARD and not is_own else None,
         **restarts,
     )
 

@@ -88,7 +88,8 @@ def _check_job(spec: JobSpec) -> None:
     for where, path in (("input", spec.input), ("output", spec.output)):
         if path is not None:
             _not_empty(path, where)
-    if spec.tensorboard and spec.output is None:
+    # A group of that name may have a command that needs none, see _check_programs.
+    if spec.tensorboard and spec.output is None and TENSORBOARD not in spec.groups:
         raise SpecError(
             "TensorBoard needs to know where the summaries are",
             where="output",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import os
 import time
 from collections.abc import Iterator, Sequence
 
@@ -128,9 +129,10 @@ class LocalJobHandle:
 
     def results(self) -> tuple[Files, str]:
         """Return the directory with the results, below ``YTF_HOME``."""
-        place = self._home.results(self.job)
-        check_directory(place.absolute())
-        return LocalFiles(), str(place.absolute())
+        place = self._home.results(self.job).absolute()
+        os.stat(place)
+        check_directory(place)
+        return LocalFiles(), str(place)
 
     def kill(self, reason: str) -> None:
         """Kill the job; nothing happens if it is over.

@@ -103,6 +103,8 @@ def _make_staging(home: JobDirectories) -> JobId:
 def _write_files(home: JobDirectories, job: JobId, plan: Plan) -> None:
     staging = home.staging(job)
     home.logs(job).mkdir(mode=0o700, parents=True)
+    if plan.keeps_results:
+        home.results(job).mkdir(mode=0o700)
     (staging / "containers").mkdir(mode=0o700)
     (staging / "journal").mkdir(mode=0o700)
     if plan.uploads:

@@ -31,6 +31,9 @@ def run_experiment(experiment_fn: Callable[[], Any], kind: str, tensorboard_args
     if kind == EVALUATE and group not in ("evaluator", "tensorboard"):
         print(f"{group}: nothing to do beside a stand-alone evaluator", flush=True)
         return None
+    if kind == EVALUATE:
+        # It is in no cluster, and an Estimator refuses an evaluator without one.
+        os.environ.pop("TF_CONFIG", None)
     if kind == HOROVOD and group in ("chief", "worker"):
         importlib.import_module("horovod.tensorflow").init()
     if group == "tensorboard":

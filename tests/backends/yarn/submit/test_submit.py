@@ -98,11 +98,12 @@ class World:
 
     def submit(self, spec: JobSpec = SPEC) -> str:
         rm = FakeRm(cluster("rm:8032"), ME, self.rm)
-        plan = Plan(spec=spec, backend="yarn", user=ME)
+        plan = Plan(spec=spec, backend="yarn", user=ME, keeps_results=True)
         return submit.submit(rm, self.home, plan, self.told.append, self._hold)
 
     def is_clean(self) -> bool:
-        return not os.path.exists(self.staging)
+        history = self.home.job(JobId(str(APP))).history
+        return not os.path.exists(self.staging) and not os.path.exists(history)
 
     def upload(self, home: YarnHome, job_home: JobHome, *rest: Any) -> UploadedResources:
         self.go_on = rest[-1]
