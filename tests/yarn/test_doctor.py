@@ -21,7 +21,8 @@ Results = dict[str, dict[str, str]]
 def doctor(yarn: Yarn, *options: str, code: int = 0, conf: Path | None = None) -> Results:
     """The result of each check by its name."""
     argv = ("ytf", "doctor", "--json", "--backend", "yarn", *options)
-    done = yarn.run(*argv, code=code, HADOOP_CONF_DIR=str(conf or yarn.cluster.conf_dir))
+    place = str(conf or yarn.cluster.conf_dir)
+    done = yarn.run(*argv, code=code, timeout_s=240, HADOOP_CONF_DIR=place)
     return {each["name"]: each for each in json.loads(done.stdout)}
 
 
