@@ -18,6 +18,9 @@ from ytf.specs.amounts import format_bytes
 from ytf.storage.files import Files
 
 _SAMPLE = b"written by ytf doctor\n" * 100
+_SCRATCH = "doctor-"
+_KILLED_MS = 3_600_000
+"""A scratch directory as old as this was left by a process that was killed."""
 _STANDBY = "is standby"
 _NO_QUOTA = 1 << 63
 """A NameNode's -1, read without its sign."""
@@ -129,6 +132,7 @@ class HdfsChecks:
             written = files.write(path, [_SAMPLE])
             after = time.time()
             read = b"".join(files.read(path))
+            files.delete(path)
             took = time.monotonic() - began
             if read != _SAMPLE:
                 return failed(
@@ -160,8 +164,11 @@ class HdfsChecks:
 
 @contextmanager
 def scratch_directory(files: Files, root: str) -> Iterator[str]:
-    """Yield a new directory below ``root``, and remove it. ``root`` itself stays, for jobs."""
-    folder = f"{root}/doctor-{secrets.token_hex(8)}"
+    """Yield a new directory below ``root``, and remove it, and those of processes that were killed.
+
+    ``root`` itself stays, for jobs.
+    """
+    folder = f"{root}/{_SCRATCH}{secrets.token_hex(8)}"
     try:
         files.stat(root)
     except FileNotFoundError:
@@ -172,4 +179,12 @@ def scratch_directory(files: Files, root: str) -> Iterator[str]:
         yield folder
     finally:
         with suppress(YtfError, OSError):
-            files.delete(folder)
+            _remove_scratch(files, root, folder)
+
+
+def _remove_scratch(files: Files, root: str, folder: str) -> None:
+    now_ms = files.stat(folder).mtime_ms
+    files.delete(folder)
+    for found in files.list(root):
+        if found.name.startswith(_SCRATCH) and now_ms - found.mtime_ms > _KILLED_MS:
+            files.delete(found.path)
