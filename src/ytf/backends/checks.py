@@ -49,7 +49,7 @@ class ProbeJob(Protocol):
 
     needs: tuple[CheckName, ...]
     limit_s: float
-    """How long it may take from the submission to its end."""
+    """How long it may take from its acceptance to its end."""
 
     def spec(self) -> JobSpec:
         """Return the job to submit; called once."""
@@ -89,16 +89,16 @@ def failed(text: str, hint: str | None = None) -> CheckFinding:
     return CheckFinding(CheckState.FAILED, text, hint)
 
 
-def compare_clocks(skew_s: float, other: str, by: str) -> CheckFinding:
-    """Return whether two clocks agree; ``skew_s`` is how far the ``other`` one is ahead of ours.
+def compare_clocks(skew_s: float, by: str, with_: str = "this machine") -> CheckFinding:
+    """Return whether a clock agrees with another one; ``skew_s`` is how far it is ahead of that.
 
     ``by`` says what was compared.
     """
     if abs(skew_s) <= _MOST_SKEW_S:
-        return ok(f"agrees with this machine's within {max(1, round(abs(skew_s)))} s ({by})")
+        return ok(f"agrees with that of {with_} within {max(1, round(abs(skew_s)))} s ({by})")
     way = "ahead of" if skew_s > 0 else "behind"
     return failed(
-        f"is {abs(skew_s):.0f} s {way} this machine's ({by})",
-        f"set this machine's clock and that of the {other} by NTP: ages of files, tokens and the "
-        "times that ytf shows are wrong otherwise",
+        f"is {abs(skew_s):.0f} s {way} that of {with_} ({by})",
+        "set both clocks by NTP: ages of files, tokens and the times that ytf shows are wrong "
+        "otherwise",
     )

@@ -67,34 +67,35 @@ class _Run:
                 handle = self._backend.submit(plan, self._notify, on_commit)
             self._notify(f"submitted the job {handle.job}")
             final, start_s = self._follow(handle)
+            if final is None:
+                return self._too_slow(handle)
             if final.state is not JobState.SUCCEEDED:
                 return _failure(final)
             return self._job.conclude(final, handle.events(), start_s)
-        except TimeoutError:
-            return self._too_slow(handle)
         finally:
             if handle is not None:
                 self._end(handle, final)
 
-    def _follow(self, handle: JobHandle) -> tuple[JobStatus, float]:
-        """The final status, and after how many seconds the task's program ran."""
+    def _follow(self, handle: JobHandle) -> tuple[JobStatus | None, float]:
+        """The final status, and after how many seconds the task's program ran.
+
+        None if the job has not ended in time.
+        """
         start_s: float | None = None
         state: JobState | None = None
-        for status in follow(handle, notify=self._notify, timeout_s=self._left_s()):
-            if start_s is None and any(task.state in _STARTED for task in status.tasks):
-                start_s = time.monotonic() - self._began
-            if status.state is not state:
-                state = status.state
-                self._notify(f"{handle.job} is {state.value}")
+        try:
+            for status in follow(handle, notify=self._notify, timeout_s=self._job.limit_s):
+                if start_s is None and any(task.state in _STARTED for task in status.tasks):
+                    start_s = time.monotonic() - self._began
+                if status.state is not state:
+                    state = status.state
+                    self._notify(f"{handle.job} is {state.value}")
+        except TimeoutError:
+            return None, 0.0
         # A final status comes again when all but the record is removed.
         return handle.wait(status), start_s or time.monotonic() - self._began
 
-    def _left_s(self) -> float:
-        return max(1.0, self._began + self._job.limit_s - time.monotonic())
-
-    def _too_slow(self, handle: JobHandle | None) -> CheckFinding:
-        if handle is None:
-            raise InternalError("a job timed out before it was submitted")
+    def _too_slow(self, handle: JobHandle) -> CheckFinding:
         why = ""
         with suppress(YtfError):
             status = handle.status()

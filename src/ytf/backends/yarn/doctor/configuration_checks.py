@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 
@@ -49,9 +48,12 @@ def _ticket() -> str:
         return ""
     try:
         done = subprocess.run(
-            [program, "-s"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_KLIST_S,
-            check=False, env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
+            [program, "-s"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_KLIST_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return " (you have a valid ticket)" if done.returncode == 0 else " (you have no valid ticket)"

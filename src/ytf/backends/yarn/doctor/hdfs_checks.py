@@ -12,12 +12,15 @@ from urllib.parse import urlsplit
 from ytf.backends.checks import CheckFinding, compare_clocks, failed, note, ok
 from ytf.backends.yarn.doctor.cluster import Cluster
 from ytf.backends.yarn.hdfs_layout import default_hdfs
-from ytf.errors import OutcomeUnknownError, UnreachableError, YtfError
+from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError, YtfError
 from ytf.packaging.layer_store import LayerStore
 from ytf.specs.amounts import format_bytes
 from ytf.storage.files import Files
 
 _SAMPLE = b"written by ytf doctor\n" * 100
+_SCRATCH = "doctor-"
+_KILLED_MS = 3_600_000
+"""A scratch directory as old as this was left by a process that was killed."""
 _STANDBY = "is standby"
 _NO_QUOTA = 1 << 63
 """A NameNode's -1, read without its sign."""
@@ -94,11 +97,17 @@ class HdfsChecks:
         return self._quota(path)
 
     def _quota(self, path: str) -> CheckFinding:
-        summary = self._cluster.files.client.call(
-            f"read the quota of {path}",
-            lambda native: native.get_content_summary(path),
-            changes=False,
-        )
+        # By a client of its own: for the next calls of one that got no answer HDFS has less time.
+        client = self._cluster.hdfs_client(default_hdfs(self._cluster.conf))
+        try:
+            summary = client.call(
+                f"read the quota of {path}",
+                lambda native: native.get_content_summary(path),
+                changes=False,
+            )
+        except (UnreachableError, RefusedError):
+            # The NameNode counts all files for it: too many of them take too long.
+            return ok(f"{path} is yours; its quota is not known")
         left = []
         is_short = False
         if 0 < summary.space_quota < _NO_QUOTA:
@@ -123,6 +132,7 @@ class HdfsChecks:
             written = files.write(path, [_SAMPLE])
             after = time.time()
             read = b"".join(files.read(path))
+            files.delete(path)
             took = time.monotonic() - began
             if read != _SAMPLE:
                 return failed(
@@ -136,7 +146,7 @@ class HdfsChecks:
         """Compare this machine's clock with the NameNode's."""
         if self._skew_s is None:
             return note("is not known")
-        return compare_clocks(self._skew_s, "NameNode", "time of the file just written")
+        return compare_clocks(self._skew_s, "time of the file just written")
 
     def layers(self) -> CheckFinding:
         """Look whether the layer store can be trusted, and what is in it."""
@@ -154,8 +164,11 @@ class HdfsChecks:
 
 @contextmanager
 def scratch_directory(files: Files, root: str) -> Iterator[str]:
-    """Yield a new directory below ``root``, and remove it. ``root`` itself stays, for jobs."""
-    folder = f"{root}/doctor-{secrets.token_hex(8)}"
+    """Yield a new directory below ``root``, and remove it, and those of processes that were killed.
+
+    ``root`` itself stays, for jobs.
+    """
+    folder = f"{root}/{_SCRATCH}{secrets.token_hex(8)}"
     try:
         files.stat(root)
     except FileNotFoundError:
@@ -166,4 +179,12 @@ def scratch_directory(files: Files, root: str) -> Iterator[str]:
         yield folder
     finally:
         with suppress(YtfError, OSError):
-            files.delete(folder)
+            _remove_scratch(files, root, folder)
+
+
+def _remove_scratch(files: Files, root: str, folder: str) -> None:
+    now_ms = files.stat(folder).mtime_ms
+    files.delete(folder)
+    for found in files.list(root):
+        if found.name.startswith(_SCRATCH) and now_ms - found.mtime_ms > _KILLED_MS:
+            files.delete(found.path)

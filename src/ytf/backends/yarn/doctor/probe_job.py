@@ -32,6 +32,7 @@ class YarnProbeJob:
     """Implements ``ProbeJob``: one task with ytf's own runtime, which writes a file in HDFS."""
 
     needs: tuple[CheckName, ...] = (
+        CheckName.HOME,
         CheckName.QUEUE,
         CheckName.NODES,
         CheckName.HDFS_FILES,
@@ -86,7 +87,7 @@ class YarnProbeJob:
             )
         node = status.tasks[0].node or facts.host
         clock = compare_clocks(
-            _skew_s(facts.at, events), "node", f"clock of {node} and of the master"
+            _skew_s(facts.at, events), "times of the task's events", "the job's master"
         )
         if clock.state is not CheckState.OK:
             return failed(f"the clock of {node} {clock.text}", clock.hint)

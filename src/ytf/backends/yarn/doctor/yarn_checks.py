@@ -110,7 +110,7 @@ class YarnChecks:
         """Compare this machine's clock with the ResourceManager's."""
         if self._skew_s is None:
             return note("is not known: the ResourceManager's web server does not tell its time")
-        return compare_clocks(self._skew_s, "ResourceManager", "Date of its web server")
+        return compare_clocks(self._skew_s, "Date of its web server")
 
     def nodes(self) -> CheckFinding:
         """Count the nodes, and what is free on them."""
