@@ -22,6 +22,13 @@ _SCRATCH = "doctor-"
 _KILLED_MS = 3_600_000
 """A scratch directory as old as this was left by a process that was killed."""
 _STANDBY = "is standby"
+_LEAVE_SAFE_MODE = (
+    "wait until enough DataNodes have reported and the NameNode leaves safe mode; an administrator "
+    "can see why it does not: hdfs dfsadmin -safemode get"
+)
+_SEE_DATA_NODES = (
+    "see whether DataNodes run, and whether this machine reaches them: hdfs dfsadmin -report"
+)
 _NO_QUOTA = 1 << 63
 """A NameNode's -1, read without its sign."""
 _LEAST_SHARE = 0.05
@@ -125,6 +132,13 @@ class HdfsChecks:
 
     def files(self) -> CheckFinding:
         """Write, read and delete a file."""
+        try:
+            return self._use_files()
+        except (UnreachableError, OutcomeUnknownError) as error:
+            is_safe = "safe mode" in str(error)
+            return failed(str(error), _LEAVE_SAFE_MODE if is_safe else _SEE_DATA_NODES)
+
+    def _use_files(self) -> CheckFinding:
         files = self._cluster.files
         with scratch_directory(files, self._cluster.home.root) as folder:
             path = f"{folder}/sample"
