@@ -100,6 +100,9 @@ fn explain(error: &HdfsError) -> (Code, String) {
     }
 }
 
+/// What a NameNode says if it finds no DataNode for a block.
+const NO_TARGET: &str = "could only be written to";
+
 /// An exception of the NameNode: its class, and its first line without the stack.
 fn explain_exception(class: &str, text: &str) -> (Code, String) {
     let line = first_line(text);
@@ -129,7 +132,11 @@ fn explain_exception(class: &str, text: &str) -> (Code, String) {
         "SafeModeException" | "StandbyException" | "RetriableException" => Code::Unavailable,
         "NotReplicatedYetException" => Code::Unavailable,
         "IOException" if line.contains("There are 0 datanode(s) running") => Code::Unavailable,
-        "IOException" if line.contains("could only be written to") => Code::ResourceExhausted,
+        // All DataNodes that the NameNode has are excluded: by this client, which has just lost them.
+        "IOException" if line.contains(NO_TARGET) && !line.contains("no node(s) are excluded") => {
+            Code::Unavailable
+        }
+        "IOException" if line.contains(NO_TARGET) => Code::ResourceExhausted,
         "IOException" if line.contains("replicated to 0 nodes") => Code::ResourceExhausted,
         "PathComponentTooLongException" | "MaxDirectoryItemsExceededException" => {
             Code::FailedPrecondition
@@ -150,4 +157,27 @@ fn explain_exception(class: &str, text: &str) -> (Code, String) {
 
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code_of(excluded: &str) -> Code {
+        let text = format!(
+            "File /a could only be written to 0 of the 1 minReplication nodes. There are 1 \
+             datanode(s) running and {excluded} node(s) are excluded in this operation.\n\tat x"
+        );
+        explain_exception("java.io.IOException", &text).0
+    }
+
+    #[test]
+    fn datanodes_without_room_are_not_waited_for() {
+        assert_eq!(code_of("no"), Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn datanodes_that_this_client_has_lost_may_come_back() {
+        assert_eq!(code_of("1"), Code::Unavailable);
+    }
 }
