@@ -131,6 +131,8 @@ fn explain_exception(class: &str, text: &str) -> (Code, String) {
         | "RecoveryInProgressException" => Code::FailedPrecondition,
         "SafeModeException" | "StandbyException" | "RetriableException" => Code::Unavailable,
         "NotReplicatedYetException" => Code::Unavailable,
+        // Of a file that is to be appended to: the NameNode has not heard of its last block yet.
+        "IOException" if line.contains("is not sufficiently replicated yet") => Code::Unavailable,
         "IOException" if line.contains("There are 0 datanode(s) running") => Code::Unavailable,
         // All DataNodes that the NameNode has are excluded: by this client, which has just lost them.
         "IOException" if line.contains(NO_TARGET) && !line.contains("no node(s) are excluded") => {
