@@ -10,6 +10,7 @@ import pytest
 
 from tests.functions import test_pickling as this_module
 from ytf.errors import SpecError
+from ytf.functions.experiments import get_safe_experiment_fn
 from ytf.functions.pickling import BIG, Call, describe_size, pickle_call
 
 
@@ -50,6 +51,8 @@ def test_packages_that_a_function_imports_when_it_runs_are_found() -> None:
         print(outermost)
         inner()
 
+    _, packages = _pickled(get_safe_experiment_fn("by_name.of_it.function"))
+    assert "by_name" in packages
     _, packages = _pickled(functools.partial(outer))
     assert {"somewhere", "elsewhere", "outermost"} <= packages
 

@@ -5,25 +5,21 @@ from __future__ import annotations
 from tests.yarn.driver import Yarn
 
 RUN = """
-import os, socket, sys, ytf
+import os, sys, ytf
 import beside
 data = bytes(9_000_000)
 class WrongError(Exception):
     pass
-def task(fails=False):
-    if fails and os.environ["DTF_TASK_INDEX"] == "1":
-        raise WrongError(beside.NAME, 7)
-    if fails:
-        __import__("time").sleep(600)
+def task(name):
+    if os.environ["DTF_TASK_INDEX"] == "1":
+        raise WrongError(name, beside.NAME)
     import msgspec  # of the environment that is shipped
-    return os.environ["DTF_TASK_INDEX"], data * 2, sys.prefix.split("/")[-1], beside.NAME
-first, second = ytf.run(task, 2, memory=300, backend="yarn")
-print(first[0], second[0], first[1] == second[1] == data * 2, first[2:])
-try:
-    ytf.run(task, 2, kwargs={"fails": True}, memory=300, backend="yarn")
-except ytf.RunFailed as error:
-    print(error.task, type(error.__cause__) is WrongError, error.__cause__.args, bool(error.node))
-print(ytf.job("@last").id)
+    return data * 2, os.path.basename(sys.prefix), beside.NAME
+job = ytf.start(task, 2, args=["n"], memory=300, backend="yarn", on_failure="ignore")
+first, second = job.results()
+print(first[0] == data * 2, first[1:])
+print(second.task, type(second.__cause__) is WrongError, second.__cause__.args, bool(second.node))
+print(job.id)
 """
 OTHER = "import ytf; print(ytf.job({!r}).results())"
 
@@ -34,8 +30,8 @@ def test_values_and_exceptions_come_back_through_hdfs(yarn: Yarn) -> None:
     done = yarn.run("python", "main.py", timeout_s=250)
     *lines, job = done.stdout.splitlines()
     assert lines == [
-        "0 1 True ('environment', 'beside')",
-        "worker:1 True ('beside', 7) True",
+        "True ('environment', 'beside')",
+        "worker:1 True ('n', 'beside') True",
     ]
 
     results = f"{yarn.root}/history/{job}/results"

@@ -23,7 +23,6 @@ from ytf.client.topologies import (
     single_server_topology,
 )
 from ytf.errors import SpecError, did_you_mean
-from ytf.functions.experiments import MODULE
 from ytf.functions.payload import COMMAND
 from ytf.functions.pickling import Call
 from ytf.functions.shipped import run_experiment as experiment_program
@@ -136,7 +135,6 @@ def run_on_yarn(
     call = Call(
         experiment_program.run_experiment,
         (experiment_fn, kind, (board.tb_extra_args if board else None) or ""),
-        packages=_module_of(experiment_fn),
     )
     # Travels as code: the tasks' environment need not have ytf.
     cloudpickle.register_pickle_by_value(experiment_program)
@@ -261,11 +259,6 @@ def _acls(acls: Any) -> dict[str, Any]:
         elif users or groups:
             fields[ours] = f"{','.join(users)} {','.join(groups)}".rstrip()
     return fields
-
-
-def _module_of(experiment_fn: ExperimentFn) -> frozenset[str]:
-    module = getattr(experiment_fn, MODULE, None)
-    return frozenset() if module is None else frozenset({module.partition(".")[0]})
 
 
 def _metrics(

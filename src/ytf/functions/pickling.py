@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING
 import cloudpickle
 
 from ytf.errors import SpecError
+from ytf.functions.experiments import MODULE
 from ytf.functions.unpicklable import parts_of, unpicklable_part
 from ytf.specs.amounts import format_bytes
 
@@ -36,8 +37,6 @@ class Call:
     function: Callable[..., object]
     args: Sequence[object] = ()
     kwargs: Mapping[str, object] = field(default_factory=dict)
-    packages: frozenset[str] = frozenset()
-    """Further packages that it imports, which nothing in it tells."""
 
     @property
     def name(self) -> str:
@@ -68,7 +67,7 @@ def pickle_call(call: Call, file: IO[bytes]) -> set[str]:
         # Whatever a __reduce__ of the user's raises.
         raise _explained(call, exc) from exc
     imported = [imported_packages(part) for _, part in call.parts()]
-    return {*pickler.packages, *call.packages}.union(*imported) - {"__main__", "builtins"}
+    return pickler.packages.union(*imported) - {"__main__", "builtins"}
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -160,6 +159,8 @@ def imported_packages(function: object) -> set[str]:
             waiting += vars(each).values()
         elif isinstance(each, types.FunctionType) and not _travels_by_name(each):
             found |= set(_imports(each.__code__))
+            if MODULE in vars(each):
+                found.add(str(vars(each)[MODULE]).partition(".")[0])
             waiting += [value for _, value in parts_of(each)]
     return found
 

@@ -283,7 +283,7 @@ def _check_programs(spec: JobSpec) -> None:
                 raise SpecError(
                     "TensorBoard needs to know where the summaries are",
                     where="output",
-                    hint=f"give the output path, or a command in {where}",
+                    hint=f"give the output path (-o on the command line), or a command in {where}",
                 )
         elif spec.servers:
             if group.command is not None:
