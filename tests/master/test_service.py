@@ -457,6 +457,7 @@ async def test_a_kill_is_in_effect_also_with_a_full_disk(job: Job, tmp_path: Pat
     await asyncio.wait_for(job.running, 30)
     assert job.master.view.status().state is JobState.KILLED
     disk.full = False
+    assert await job.journal.caught_up(30)
     await job.journal.close()
 
 

@@ -14,10 +14,10 @@ begun does a colon separate it from the directory.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ytf.errors import SpecError, did_you_mean, shown
-from ytf.specs.ids import JobId, TaskId, group_of, index_of
+from ytf.specs.ids import JobId, TaskId, group_of, index_of, task_id
 from ytf.specs.job import CheckpointSync, JobSpec, StageIn, StageOut, TaskGroupSpec, is_url
 
 OWN_DIRECTORY = ".ytf"
@@ -197,19 +197,28 @@ def _check_destination(to: str, where: str) -> None:
 def _check_distinct(spec: JobSpec) -> None:
     """Refuse two outputs with one destination: one would be in the way of the other."""
     seen: dict[str, TaskId] = {}
-    for task in spec.tasks():
-        outputs: list[StageOut | CheckpointSync] = [*spec.stage_out_of(group_of(task))]
-        sync = spec.checkpoint_sync_of(task)
-        if sync is not None:
-            outputs.append(sync)
-        for output in outputs:
-            to = _filled(output.to, "job", task).rstrip("/")
-            if to in seen:
-                who = "twice" if seen[to] == task else f"and {seen[to]}"
-                raise SpecError(
-                    f"{task} {who} would write to the same destination, {shown(output.to)}",
-                    where="stage_out" if isinstance(output, StageOut) else "checkpoint_sync",
-                    hint=f"give each its own, for example {output.to.rstrip('/')}/{{task}} "
-                    "({job}, {group}, {index} and {task} are replaced)",
-                )
-            seen[to] = task
+    for task, output in _outputs(spec):
+        to = _filled(output.to, "job", task).rstrip("/")
+        if to in seen:
+            who = "twice" if seen[to] == task else f"and {seen[to]}"
+            raise SpecError(
+                f"{task} {who} would write to the same destination, {shown(output.to)}",
+                where="stage_out" if isinstance(output, StageOut) else "checkpoint_sync",
+                hint=f"give each its own, for example {output.to.rstrip('/')}/{{task}} "
+                "({job}, {group}, {index} and {task} are replaced)",
+            )
+        seen[to] = task
+
+
+def _outputs(spec: JobSpec) -> Iterator[tuple[TaskId, StageOut | CheckpointSync]]:
+    """Yield what each task leaves outside of its container, in groups that leave anything."""
+    for name, group in spec.groups.items():
+        own: list[StageOut | CheckpointSync] = [*spec.stage_out_of(name)]
+        if group.checkpoint_sync is not None:
+            own.append(group.checkpoint_sync)
+        for index in range(group.count if own else 0):
+            yield from ((task_id(name, index), output) for output in own)
+    writer = spec.checkpoint_writer()
+    sync = spec.checkpoint_sync
+    if writer is not None and sync is not None and not spec.group(writer).checkpoint_sync:
+        yield writer, sync
