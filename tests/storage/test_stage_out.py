@@ -88,6 +88,14 @@ def test_what_another_has_written_is_never_replaced(work: Path, tmp_path: Path) 
     assert not [name for name in names(LocalFiles(), str(tmp_path)) if "ytf" in name]
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5_000, "{}", "null"])
+def test_a_file_like_ours_of_somebody_else_is_not_taken_for_ours(tmp_path: Path, text: str) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / MANIFEST).write_text(text)
+    with pytest.raises(DestinationError):
+        Destination(LocalFiles(), str(tmp_path / "kept"), "job", "worker:0").check()
+
+
 def test_what_somebody_writes_meanwhile_is_kept_and_so_is_the_output(
     work: Path, tmp_path: Path
 ) -> None:

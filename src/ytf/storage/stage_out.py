@@ -29,6 +29,7 @@ from ytf.storage.copy_pool import ContentError, Progress, copy_all, retry
 from ytf.storage.files import Files, FileStatus
 from ytf.storage.helper_protocol import StarterLink, run
 from ytf.storage.open_url import open_url
+from ytf.wire.untrusted import read_json
 
 MANIFEST = ".ytf-stage-out.json"
 """The file in a destination that tells who wrote it, and the size and checksum of each file."""
@@ -121,7 +122,7 @@ class Destination:
         if manifest is None or manifest.size > _LARGEST_MANIFEST:
             return False
         try:
-            told: Any = json.loads(b"".join(self.files.read(manifest.path)))
+            told: Any = read_json(b"".join(self.files.read(manifest.path)))
             return (told["job"], told["task"]) == (self._job, self._task)
         except (ValueError, KeyError, TypeError):
             return False

@@ -120,7 +120,10 @@ def test_what_is_no_manifest_is_refused(change: dict[str, object]) -> None:
         decode(json.dumps(value).encode())
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"version": 2}', b"\xff", b"null"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"{}", b'{"version": 2}', b"\xff", b"null",
+             b"[" * 100_000, b"1" * 5_000],
+)  # fmt: skip
 def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(BadManifestError):
         decode(data)

@@ -24,6 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from ytf.wire.untrusted import read_json
+
 GROWING = ("*.tfevents.*", "*.log")
 """Names of files to which programs only append."""
 
@@ -96,7 +98,7 @@ def encode(manifest: SnapshotManifest) -> bytes:
 def decode(data: bytes) -> SnapshotManifest:
     """Read a manifest; raises :class:`BadManifestError`. No path in it leads out of a directory."""
     try:
-        value = json.loads(data)
+        value = read_json(data)
         if value["version"] != _VERSION:
             raise BadManifestError(f"its version is {value['version']!r}, not {_VERSION}")
         files = {_checked(name): _file(each) for name, each in value["files"].items()}

@@ -46,6 +46,7 @@ from ytf.storage.checkpoint_sync.snapshot import (
     in_writing_order,
 )
 from ytf.storage.files import ReplacingFiles, clock_ms, is_temporary
+from ytf.wire.untrusted import read_json
 
 AREA = ".ytf-sync"
 SILENT_S = 90.0
@@ -189,7 +190,7 @@ class CheckpointStore:
     def _holder(self, claim: str) -> Writer | None:
         try:
             data = b"".join(self._files.read(f"{claim}/claim.json", 0, _CLAIM_LIMIT))
-            value = Writer(**json.loads(data))
+            value = Writer(**read_json(data))
         except (FileNotFoundError, ValueError, TypeError):
             return None
         return value if type(value.attempt) is int else None
