@@ -6,8 +6,7 @@ import pytest
 
 from ytf.errors import SettingsError
 from ytf.hadoop.conf import Configuration
-from ytf.storage.open_url import open_url
-from ytf.storage.viewfs import resolve_viewfs
+from ytf.storage.open_url import open_url, resolve_viewfs
 
 TABLE = {
     "fs.defaultFS": "viewfs://all/",
