@@ -72,6 +72,28 @@ def test_a_directory_appears_under_its_name_or_in_another(work: Path, source: Pa
     assert [path.name for path in (work / STATE).iterdir()] == ["complete"]
 
 
+@pytest.mark.parametrize(("pattern", "to"), [("*", None), ("", ".")])
+def test_names_of_others_do_not_reach_the_directory_of_ytf(
+    work: Path, source: Path, pattern: str, to: str | None
+) -> None:
+    (source / ".ytf/environment").mkdir(parents=True)
+    (source / ".ytf/environment/evil.pth").write_text("import evil")
+    with pytest.raises(SpecError, match=r"would be \.ytf/environment/evil\.pth"):
+        stage(source / pattern, to)
+    assert not (work / ".ytf/environment").exists()
+
+
+def test_two_sources_that_would_be_one_file_are_refused(work: Path, source: Path) -> None:
+    (source / "other").mkdir()
+    (source / "other/a.txt").write_bytes(b"another")
+    given: list[dict[str, object]] = [
+        {"url": str(source / "a.txt"), "to": None, "shard": False},
+        {"url": str(source / "other"), "to": ".", "shard": False},
+    ]
+    with pytest.raises(SpecError, match=r"would both be the file a\.txt"):
+        make_plan(given, 0, 1)
+
+
 def test_files_and_wildcards_keep_their_names(work: Path, source: Path) -> None:
     stage(source / "a.txt")
     stage(source / "a.txt", "x")

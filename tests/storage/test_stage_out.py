@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ytf.errors import UnreachableError
 from ytf.hadoop.conf import Configuration
 from ytf.minicluster import MiniCluster
 from ytf.storage import copy_pool
@@ -107,6 +108,50 @@ def test_what_somebody_writes_meanwhile_is_kept_and_so_is_the_output(
         StageOutCopy("out", destination, lambda kind, text: None).run()
     assert files_in(LocalFiles(), f"{tmp_path}/kept") == {"theirs": b"x"}
     assert files_in(LocalFiles(), destination.scratch) == TREE
+
+
+def test_output_that_somebody_removes_is_not_taken_for_kept(work: Path, tmp_path: Path) -> None:
+    destination = Destination(LocalFiles(), f"{tmp_path}/kept", "job_1", "worker:0")
+    with pytest.raises(DestinationError, match="somebody has removed"):
+        destination.publish({})
+    stage(LocalFiles(), f"{tmp_path}/kept")
+    destination.publish({})  # the answer of the first call may have been lost
+
+
+def test_hdfs_that_is_away_for_a_moment_costs_no_output(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy_pool, "FIRST_PAUSE_S", 0.01)
+    failures = ["list", "delete", "mkdir"]
+
+    class Unsteady(LocalFiles):
+        def _fail(self, name: str) -> None:
+            if name in failures:
+                failures.remove(name)
+                raise UnreachableError("HDFS does not answer")
+
+        def list(self, path: str) -> list[FileStatus]:
+            if path.endswith(".ytf"):
+                self._fail("list")
+            return super().list(path)
+
+        def delete(self, path: str) -> None:
+            self._fail("delete")
+            super().delete(path)
+
+        def mkdir(self, path: str, mode: int = 0o700) -> None:
+            self._fail("mkdir")
+            super().mkdir(path, mode)
+
+    files = Unsteady()
+    destination = Destination(files, f"{tmp_path}/kept", "job_1", "worker:0")
+    (Path(destination.scratch) / "stale").mkdir(parents=True)
+    (Path(destination.scratch) / "stale/file").write_text("of an attempt before")
+    told: list[str] = []
+    StageOutCopy("out", destination, lambda kind, text: told.append(text)).run()
+    assert files_in(files, f"{tmp_path}/kept") == TREE
+    assert not failures
+    assert sum("it is tried again" in line for line in told) == 3
 
 
 def test_what_was_copied_before_is_not_copied_again(

@@ -112,14 +112,15 @@ def _tell(logs: Optional[ProgramLogs], line: str) -> None:
     log(line)
     if logs is None:
         return
+    opened: List[int] = []
     try:
         opened = logs.open()
         os.write(opened[1], b"ytf: %s\n" % line.encode("utf-8", "replace"))
     except OSError as exc:
         log("this could not be written to the task's stderr: %s" % exc)
-        return
-    for fd in opened:
-        os.close(fd)
+    finally:
+        for fd in opened:
+            os.close(fd)
 
 
 def take_port(starter: Starter, attempt: TaskAttempt) -> None:

@@ -84,8 +84,13 @@ class Destination:
 
     def publish(self, entries: dict[str, tuple[int, int]]) -> None:
         """Give what is in ``scratch`` its name; ``entries`` are the size and checksum of each."""
-        if not self._exists(self.scratch) and not self._is_foreign():
-            return  # done by a call before, whose answer was lost
+        if not self._exists(self.scratch):
+            if self._is_there():
+                return  # done by a call before, whose answer was lost
+            raise DestinationError(
+                f"somebody has removed {self.files.uri(self.scratch)}, in which stage-out had "
+                "prepared its output: name a destination in a directory that only you may write"
+            )
         manifest = {"job": self._job, "task": self._task, "files": entries}
         path = posixpath.join(self.scratch, MANIFEST)
         self.files.delete(path)
@@ -107,6 +112,13 @@ class Destination:
             self._rename(self.path, old)
         self._rename(self.scratch, self.path)
         self.files.delete(old)
+
+    def _is_there(self) -> bool:
+        """Whether this task has published its output."""
+        try:
+            return self._is_own(self.files.list(self.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def _is_foreign(self) -> bool:
         try:
@@ -172,9 +184,13 @@ class StageOutCopy:
                 f"the program has left no {self._folder} in its working directory: "
                 "there is nothing to stage out"
             )
+
+        def note(text: str) -> None:
+            self._tell("note", text)
+
         found: list[LocalFile] = []
         folders = [""]
-        for each in _walk(self._folder, lambda text: self._tell("note", text)):
+        for each in _walk(self._folder, note):
             if isinstance(each, str):
                 folders.append(each)
             else:
@@ -185,23 +201,21 @@ class StageOutCopy:
             for folder in folders:
                 self._files.mkdir(posixpath.join(scratch, folder).rstrip("/"), _DIRECTORY_MODE)
 
-        retry(make_directories, lambda text: self._tell("note", text))
-        self._there = {each.path: each.size for each in _tree(self._files, scratch)}
+        retry(make_directories, note)
+        there = retry(lambda: list(_tree(self._files, scratch)), note)
+        self._there = {each.path: each.size for each in there}
         size = sum(each.size for each in found)
         self._progress = Progress(len(found), size, lambda text: self._tell("progress", text))
-        copy_all(
-            found,
-            self._copy,
-            describe=lambda each: each.path,
-            note=lambda text: self._tell("note", text),
-        )
+        copy_all(found, self._copy, describe=lambda each: each.path, note=note)
         # What an attempt before this one has left, and this one has not written.
         written = {posixpath.join(scratch, each.name) for each in found}
-        for path in self._there.keys() - written:
-            self._files.delete(path)
-        retry(
-            lambda: self._destination.publish(self._entries), lambda text: self._tell("note", text)
-        )
+
+        def remove_others() -> None:
+            for path in self._there.keys() - written:
+                self._files.delete(path)
+
+        retry(remove_others, note)
+        retry(lambda: self._destination.publish(self._entries), note)
         return self._progress.summary()
 
     def _copy(self, file: LocalFile, check: Callable[[], None]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ytf.errors import NotFoundError, SpecError
+from ytf.starter.config import CONTAINER_DIR
 from ytf.storage.files import Files, FileStatus
 from ytf.storage.globs import expand, first_wildcard, unescaped
 
@@ -55,7 +56,8 @@ def plan_source(
     found: list[StagedFile] = []
     folders: list[str] = []
     for root, name in _roots(files, path, to):
-        for status, target in _walk(files, root, name):
+        for status, found_name in _walk(files, root, name):
+            target = _checked(found_name, files.uri(status.path))
             if status.is_directory:
                 folders.append(target)
             else:
@@ -65,6 +67,20 @@ def plan_source(
         index, count = shard
         found = found[index::count]
     return StagePlan(found, folders)
+
+
+def _checked(name: str, source: str) -> str:
+    """Return the one form of a name in the working directory; ytf's own directory is not for data.
+
+    Names in a shared directory are chosen by whoever may write there.
+    """
+    target = posixpath.normpath(name)
+    if target.split("/")[0] == CONTAINER_DIR:
+        raise SpecError(
+            f"{source} would be {target} in the working directory, where ytf has files of its own",
+            hint="stage it into another directory (SRC:DIR), or leave it out",
+        )
+    return target
 
 
 def merge(plans: Iterable[StagePlan]) -> StagePlan:
