@@ -74,7 +74,7 @@ def test_each_reason_is_told(silent_port: int, closed_port: int) -> None:
     assert found[urls[2]] == "there is no answer within 1.5 s"
     assert "fs.defaultFS" in found[urls[3]]
     assert f"127.0.0.1:{closed_port}" in found[urls[4]]
-    assert "no mount table d" in found[urls[5]]
+    assert "is in no mount of Hadoop's configuration" in found[urls[5]]
 
 
 def test_those_that_answer_are_not_told() -> None:

@@ -26,8 +26,6 @@ ANSWER_S = 5.0
 """How long all clusters together may take to answer."""
 
 _URL = re.compile(r"""\b(?:hdfs|viewfs)://[^\s'"`;|&<>(),]*""")
-_MOUNTS = "fs.viewfs.mounttable."
-_DEFAULT_TABLE = "default"
 
 Look = Callable[[str, Configuration], None]
 """Raises an error if the cluster of an ``hdfs://`` URL does not answer."""
@@ -81,8 +79,7 @@ def find_silent(
 
     def ask(url: str) -> None:
         try:
-            for target in _targets(url, conf):
-                look(target, conf)
+            look(_target(url, conf), conf)
             answers.put((url, ""))
         except (YtfError, OSError, ValueError) as error:
             answers.put((url, str(error)))
@@ -109,22 +106,21 @@ def _own_configuration() -> Configuration:
 
 
 def _cluster(url: str) -> str:
+    """What is asked once: a cluster, or a path of a viewfs, which may lead to any."""
+    if url.startswith("viewfs://"):
+        return url
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def _targets(url: str, conf: Configuration) -> list[str]:
-    """The ``hdfs://`` URLs behind a URL: itself, or the clusters in the mount table of a viewfs."""
-    parts = urlsplit(url)
-    if parts.scheme == "hdfs":
-        return [url]
-    default = urlsplit(conf.get_trimmed("fs.defaultFS") or "")
-    table = parts.netloc or (default.netloc if default.scheme == "viewfs" else _DEFAULT_TABLE)
-    names = [name for name in conf.names() if name.startswith(f"{_MOUNTS}{table}.link")]
-    if not names:
-        raise SettingsError(f"the Hadoop configuration has no mount table {table} ({_MOUNTS}…)")
-    targets = [conf.get_trimmed(name) or "" for name in names]
-    return sorted({_cluster(target) for target in targets if target.startswith("hdfs://")})
+def _target(url: str, conf: Configuration) -> str:
+    """The ``hdfs://`` URL behind a URL: itself, or where the mount table of a viewfs leads."""
+    if url.startswith("hdfs://"):
+        return url
+    # It loads hdfs-native.
+    from ytf.storage.open_url import resolve_viewfs
+
+    return resolve_viewfs(url, conf)
 
 
 def _look(url: str, conf: Configuration) -> None:
