@@ -26,6 +26,9 @@ pub enum Code {
 pub struct Failure {
     pub code: Code,
     pub message: String,
+    /// The NameNode found no DataNode for a block. HDFS is full, or it does not know its
+    /// DataNodes yet, as after a failover: its words are the same.
+    pub lacks_datanode: bool,
 }
 
 impl Failure {
@@ -33,13 +36,17 @@ impl Failure {
         Self {
             code,
             message: message.into(),
+            lacks_datanode: false,
         }
     }
 
     /// What an error of the HDFS client means for `path`.
     pub fn of(path: &str, error: &HdfsError) -> Self {
         let (code, reason) = explain(error);
-        Self::new(code, format!("{path}: {reason}"))
+        Self {
+            lacks_datanode: matches!(error, HdfsError::RPCError(_, text) if text.contains(NO_TARGET)),
+            ..Self::new(code, format!("{path}: {reason}"))
+        }
     }
 
     /// Whether the code says all: there is no use in looking for a better reason.
@@ -134,10 +141,6 @@ fn explain_exception(class: &str, text: &str) -> (Code, String) {
         // Of a file that is to be appended to: the NameNode has not heard of its last block yet.
         "IOException" if line.contains("is not sufficiently replicated yet") => Code::Unavailable,
         "IOException" if line.contains("There are 0 datanode(s) running") => Code::Unavailable,
-        // All DataNodes that the NameNode has are excluded: by this client, which has just lost them.
-        "IOException" if line.contains(NO_TARGET) && !line.contains("no node(s) are excluded") => {
-            Code::Unavailable
-        }
         "IOException" if line.contains(NO_TARGET) => Code::ResourceExhausted,
         "IOException" if line.contains("replicated to 0 nodes") => Code::ResourceExhausted,
         "PathComponentTooLongException" | "MaxDirectoryItemsExceededException" => {
@@ -165,21 +168,16 @@ fn first_line(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn code_of(excluded: &str) -> Code {
-        let text = format!(
-            "File /a could only be written to 0 of the 1 minReplication nodes. There are 1 \
-             datanode(s) running and {excluded} node(s) are excluded in this operation.\n\tat x"
-        );
-        explain_exception("java.io.IOException", &text).0
-    }
-
     #[test]
-    fn datanodes_without_room_are_not_waited_for() {
-        assert_eq!(code_of("no"), Code::ResourceExhausted);
-    }
-
-    #[test]
-    fn datanodes_that_this_client_has_lost_may_come_back() {
-        assert_eq!(code_of("1"), Code::Unavailable);
+    fn a_block_without_datanodes_is_told_from_other_refusals() {
+        let refused = |text: &str| {
+            let error = HdfsError::RPCError("java.io.IOException".into(), text.into());
+            let failure = Failure::of("/a", &error);
+            (failure.code, failure.lacks_datanode)
+        };
+        let full = "File /a could only be written to 0 of the 1 minReplication nodes.\n\tat x";
+        assert_eq!(refused(full), (Code::ResourceExhausted, true));
+        let soon = "append: lastBlock=b of src=/a is not sufficiently replicated yet.";
+        assert_eq!(refused(soon), (Code::Unavailable, false));
     }
 }

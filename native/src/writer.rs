@@ -29,6 +29,8 @@ const LOG_BUFFER: usize = 4 << 20;
 /// Between two questions whether a lost file is closed.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long a NameNode may have no DataNode for a block. Then HDFS is taken for full.
+const NO_DATANODE: Duration = Duration::from_secs(10);
 
 pub struct Writer {
     location: Location,
@@ -153,9 +155,12 @@ impl Writer {
         let data = std::mem::replace(&mut self.buffer, next).freeze();
         let deadline = Instant::now() + timeout();
         self.unconfirmed.push(data.clone());
-        match self.transfer(deadline, data) {
-            Err(failure) if failure.is_passing() => self.recover(deadline, failure),
-            outcome => outcome,
+        let Err(failure) = self.transfer(deadline, data) else {
+            return Ok(());
+        };
+        match retry_until(deadline, &failure) {
+            Some(until) => self.recover(until, failure),
+            None => Err(failure),
         }
     }
 
@@ -174,9 +179,11 @@ impl Writer {
         let Some(file) = &mut self.file else {
             return Ok(());
         };
-        match close(deadline, &self.location, file) {
-            Err(failure) if failure.is_passing() => self.close_lost(deadline, failure)?,
-            outcome => outcome?,
+        if let Err(failure) = close(deadline, &self.location, file) {
+            match retry_until(deadline, &failure) {
+                Some(until) => self.close_lost(until, failure)?,
+                None => return Err(failure),
+            }
         }
         self.file = None;
         self.unconfirmed = Unconfirmed::after(self.unconfirmed.end());
@@ -226,7 +233,7 @@ impl Writer {
             failure = match self.try_recover(deadline) {
                 Ok(true) => return Ok(()),
                 Ok(false) => failure,
-                Err(failure) if failure.is_passing() => failure,
+                Err(failure) if failure.is_passing() || failure.lacks_datanode => failure,
                 Err(failure) => return Err(failure),
             };
             std::thread::sleep(pause);
@@ -267,6 +274,17 @@ impl Writer {
             }
         }
         Ok(true)
+    }
+}
+
+/// Up to when a write is tried again after a failure; None: it has failed for good.
+fn retry_until(deadline: Instant, failure: &Failure) -> Option<Instant> {
+    if failure.is_passing() {
+        Some(deadline)
+    } else if failure.lacks_datanode {
+        Some(deadline.min(Instant::now() + NO_DATANODE))
+    } else {
+        None
     }
 }
 
