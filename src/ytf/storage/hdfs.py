@@ -24,7 +24,7 @@ from functools import partial
 from itertools import chain
 
 import hdfs_native
-from hdfs_native import AsyncClient, AsyncFileReader, AsyncFileWriter, WriteOptions
+from hdfs_native import AsyncClient, AsyncFileWriter, WriteOptions
 
 from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError
 from ytf.hadoop.conf import Configuration
@@ -100,16 +100,23 @@ class HdfsFiles:
         """See :meth:`Files.read`."""
         path = _clean(path)
         action = f"read {path}"
-        reader, left, head = self.client.call(
-            action,
-            lambda native: _open(native, path, offset, length),
-            changes=False,
-            repeatable=True,
-            transfers=True,
+        reader = self.client.call(
+            action, lambda native: native.read(path), changes=False, repeatable=True
         )
+        left = max(0, len(reader) - offset)
+        if length is not None:
+            left = min(left, length)
+        if left == 0:
+            return
         if left <= CHUNK:
-            if head:
-                yield head
+            # A stream would hand over every packet of a DataNode.
+            yield self.client.call(
+                action,
+                lambda _: reader.read_range(offset, left),
+                changes=False,
+                repeatable=True,
+                transfers=True,
+            )
             return
         stream = reader.read_range_stream(offset, left)
         while left > 0:
@@ -461,21 +468,6 @@ def _status(path: str, found: hdfs_native.FileStatus) -> FileStatus:
 
 async def _listing(native: AsyncClient, path: str) -> list[hdfs_native.FileStatus]:
     return [each async for each in native.list_status(path)]
-
-
-async def _open(
-    native: AsyncClient, path: str, offset: int, length: int | None
-) -> tuple[AsyncFileReader, int, bytes]:
-    """Return a reader, how many bytes are to be read, and all of them if they are few.
-
-    A stream would hand over every packet of a DataNode.
-    """
-    reader = await native.read(path)
-    left = max(0, len(reader) - offset)
-    if length is not None:
-        left = min(left, length)
-    head = await reader.read_range(offset, left) if 0 < left <= CHUNK else b""
-    return reader, left, head
 
 
 async def _next_piece(stream: AsyncIterator[bytes]) -> bytes:
