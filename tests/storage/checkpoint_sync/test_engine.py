@@ -211,6 +211,20 @@ def test_a_program_that_ended_well_leaves_everything(
     assert next_attempt.begin() == attempt.program.contents()
 
 
+def test_the_last_sync_shows_a_file_where_a_directory_was(attempt: Attempt, disk: Disk) -> None:
+    attempt.program.write("a/b", b"1")
+    attempt.program.write("c", b"1")
+    attempt.sync()
+    attempt.program.remove("a/b")
+    (attempt.program.directory / "a").rmdir()
+    attempt.program.write("a", b"2")
+    attempt.program.remove("c")
+    attempt.program.write("c/d", b"2")
+    attempt.engine.finish(FOREVER_NS)
+    assert plain_files(disk) == {"a": b"2", "c/d": b"2"}
+    assert attempt.engine.store.blocked == {}
+
+
 def test_in_the_same_container_what_was_torn_is_replaced(
     attempt: Attempt, disk: Disk, clock: Clock
 ) -> None:
