@@ -11,6 +11,8 @@ from tests.starter.fake_master import FakeMaster
 from tests.starter.steps import Start, run_to
 from ytf.backends.launch import helper_arguments
 from ytf.processes import children, command_line
+from ytf.storage.checkpoint_sync.store import CheckpointStore, Writer
+from ytf.storage.local_files import LocalFiles
 from ytf.testing.waiting import eventually
 
 HELPER = helper_arguments()
@@ -25,10 +27,10 @@ def synced(place: Path, **more: float) -> dict[str, Any]:
     return {"helper": HELPER, "checkpoint_sync": sync}
 
 
-def helper_of(starter: int) -> int:
+def helper_of(starter: int, other_than: int = 0) -> int:
     def found() -> int:
         pids = [pid for pid in children(starter) if "checkpoint_sync" in command_line(pid)]
-        return pids[0] if pids else 0
+        return next((pid for pid in pids if pid != other_than), 0)
 
     return eventually(found, describe="the helper process runs")
 
@@ -51,6 +53,52 @@ def test_a_helper_that_is_killed_is_started_again(
     assert master.expect("exited", 0)["exit_code"] == 0
     assert (place / "two").read_text() == "2\n"
     assert "it was killed by signal 9; trying again in 1 s" in starter.output(stream="stderr")
+
+
+def kill_while_restoring(starter: int, times: int) -> int:
+    """Kill one helper after the other; returns the last one's pid."""
+    pid = 0
+    for _ in range(times):
+        pid = helper_of(starter, other_than=pid)
+        os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def hold(place: Path) -> CheckpointStore:
+    """Let another job have the directory: a helper waits for it before it restores."""
+    place.mkdir()
+    other = Writer(job="other", task="worker:0", attempt=0, host="node", nonce="1")
+    store = CheckpointStore(LocalFiles(), str(place), other)
+    store.claim()
+    return store
+
+
+def test_a_helper_that_is_killed_while_it_restores_is_started_again(
+    master: FakeMaster, start: Start, tmp_path: Path
+) -> None:
+    held = hold(tmp_path / "kept")
+    starter = start("mkdir -p c; echo 1 > c/one", **synced(tmp_path / "kept"))
+    master.meet()
+    killed = kill_while_restoring(starter.process.pid, 3)
+    helper_of(starter.process.pid, other_than=killed)
+    held.release()
+    assert master.expect("exited", 0)["exit_code"] == 0
+    assert (tmp_path / "kept/one").read_text() == "1\n"
+    said = starter.output(stream="stderr")
+    assert said.count("it was killed by signal 9; it is started again") == 3
+
+
+def test_a_helper_that_is_always_killed_is_not_started_for_ever(
+    master: FakeMaster, start: Start, tmp_path: Path
+) -> None:
+    hold(tmp_path / "kept")
+    starter = start("echo it runs", **synced(tmp_path / "kept"))
+    kill_while_restoring(starter.process.pid, 4)
+    end = master.expect("exited", 0)
+    assert end["exit_code"] == 126
+    assert end["reason"].startswith("the checkpoints could not be restored: ")
+    assert "killed by signal 9" in end["reason"]
+    assert "it runs" not in starter.output()
 
 
 def test_what_a_program_saves_when_it_is_told_to_end_is_synced_and_restored(

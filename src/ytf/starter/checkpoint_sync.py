@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ytf.starter.starter import Starter
 
 MODULE = "ytf.storage.checkpoint_sync"
+TRIES = 4
+"""How often a helper is started before the program, if it is killed or fails without a reason."""
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 """The time after which a helper that died is started again: it doubles from one to the next."""
@@ -53,8 +55,13 @@ class SyncHelper:
         """Restore the directory; returns when the program can start, or ``failure`` is set."""
         self._tell_activity("restoring the checkpoints")
         try:
-            self._start(restore=True)
-            self._starter.wait_until(lambda: self._is_ready or self._has_ended())
+            for left in range(TRIES - 1, -1, -1):
+                self._start(restore=True)
+                self._starter.wait_until(lambda: self._is_ready or self._has_ended())
+                if self._is_ready or self._fenced or self._has_error():
+                    break
+                if left:
+                    self._tell("checkpoints: %s; it is started again" % self._reason())
         except OSError as exc:
             self.failure = "its helper process could not be started: %s" % exc
         finally:

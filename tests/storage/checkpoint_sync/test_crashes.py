@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,104 @@ def be_fenced(parent: Path, moment: int) -> None:
     third = Attempt(new_directory(parent, 3), disk, clock, 3)
     assert third.begin() == new.program.contents()
     assert_tidy(disk)
+
+
+def test_two_writers_that_come_at_once_leave_the_last_snapshot(tmp_path: Path) -> None:
+    """The later one stands still at any moment while the earlier one, half-way too, goes on."""
+    outcomes = [
+        come_at_once(tmp_path, moment, halfway)
+        for moment in range(1, 11)
+        for halfway in range(1, 12)
+    ]
+    assert 20 < sum(outcomes) < len(outcomes)
+
+
+def come_at_once(parent: Path, moment: int, halfway: int) -> bool:
+    """Returns whether the earlier one was fenced; the later one restores in any case."""
+    disk, clock = Disk(), Clock()
+    first = Attempt(new_directory(parent, 1), disk, clock, 1)
+    first.begin()
+    first.program.save(1)
+    first.sync()
+    earlier = Attempt(new_directory(parent, 2), disk, clock, 2)
+    later = Attempt(new_directory(parent, 3), disk, clock, 3)
+    is_halfway, may_go_on = threading.Event(), threading.Event()
+    found: list[Contents] = []
+
+    def stand_still(number: int) -> None:
+        if number == halfway:
+            is_halfway.set()
+            assert may_go_on.wait(30)
+
+    def take_over() -> None:
+        try:
+            found.append(later.begin())
+        finally:
+            is_halfway.set()
+
+    thread = threading.Thread(target=take_over)
+
+    def let_the_later_one_begin(number: int) -> None:
+        if number == moment:
+            thread.start()
+            assert is_halfway.wait(30)
+
+    assert earlier.files is not None
+    assert later.files is not None
+    earlier.files.before, later.files.before = let_the_later_one_begin, stand_still
+    is_fenced = False
+    try:
+        earlier.begin()
+    except FencedWriterError:
+        is_fenced = True
+    finally:
+        may_go_on.set()
+        thread.join(30)
+    assert found == [first.program.contents()], (moment, halfway)
+    return is_fenced
+
+
+def turn_over(attempt: Attempt) -> None:
+    """A life in which a directory becomes a file, and a file a directory."""
+    program = attempt.program
+    attempt.begin()
+    program.write("a/b", b"in a directory")
+    program.write("c", b"a file")
+    attempt.sync()
+    program.remove("a/b")
+    (program.directory / "a").rmdir()
+    program.write("a", b"a file")
+    program.remove("c")
+    program.write("c/d", b"in a directory")
+    attempt.sync()
+
+
+def test_a_directory_may_become_a_file_and_a_file_a_directory(tmp_path: Path) -> None:
+    allowed: list[Contents] = [
+        {},
+        {"a/b": b"in a directory", "c": b"a file"},
+        {"a": b"a file", "c/d": b"in a directory"},
+    ]
+    reached = moment = 0
+    has_died = True
+    while has_died:
+        moment += 1
+        disk, clock = Disk(), Clock()
+        attempt = Attempt(new_directory(tmp_path, 1), disk, clock)
+        attempt.die_at(moment)
+        try:
+            turn_over(attempt)
+            has_died = False
+            assert plain_files(disk) == allowed[-1]
+        except DiedError:
+            pass
+        for number in (2, 3):
+            found = Attempt(new_directory(tmp_path, number), disk, clock, number).begin()
+            assert found in allowed[reached:]
+            reached = allowed.index(found)
+            assert plain_files(disk) == found
+    assert reached == len(allowed) - 1
+    assert moment > 20
 
 
 def test_an_older_attempt_that_comes_late_is_refused(tmp_path: Path) -> None:

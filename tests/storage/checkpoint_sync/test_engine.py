@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.storage.checkpoint_sync.programs import (
     plain_files,
 )
 from tests.storage.memory_files import Disk, MemoryFiles
-from ytf.storage.checkpoint_sync import local_directory
+from ytf.storage.checkpoint_sync import local_directory, store
 from ytf.storage.checkpoint_sync.engine import FOREVER_NS
 from ytf.storage.checkpoint_sync.local_directory import NoSpaceError, TooManyFilesError
 from ytf.storage.checkpoint_sync.store import (
@@ -26,6 +27,7 @@ from ytf.storage.checkpoint_sync.store import (
     FencedWriterError,
     RemovedError,
     TakenError,
+    TooLargeError,
 )
 
 
@@ -209,6 +211,20 @@ def test_a_program_that_ended_well_leaves_everything(
     assert next_attempt.begin() == attempt.program.contents()
 
 
+def test_the_last_sync_shows_a_file_where_a_directory_was(attempt: Attempt, disk: Disk) -> None:
+    attempt.program.write("a/b", b"1")
+    attempt.program.write("c", b"1")
+    attempt.sync()
+    attempt.program.remove("a/b")
+    (attempt.program.directory / "a").rmdir()
+    attempt.program.write("a", b"2")
+    attempt.program.remove("c")
+    attempt.program.write("c/d", b"2")
+    attempt.engine.finish(FOREVER_NS)
+    assert plain_files(disk) == {"a": b"2", "c/d": b"2"}
+    assert attempt.engine.store.blocked == {}
+
+
 def test_in_the_same_container_what_was_torn_is_replaced(
     attempt: Attempt, disk: Disk, clock: Clock
 ) -> None:
@@ -375,9 +391,116 @@ def test_what_somebody_removed_is_synced_anew(attempt: Attempt, disk: Disk) -> N
 
 def test_names_that_are_no_text_are_left_out(attempt: Attempt, disk: Disk) -> None:
     attempt.program.save(1)
+    attempt.told.clear()
     (attempt.program.directory / os.fsdecode(b"\xff")).write_bytes(b"x")
     attempt.sync()
     assert set(plain_files(disk)) == {"checkpoint", "ckpt-1.data", "ckpt-1.index"}
+    assert attempt.told == ["'\\udcff' is not synced: its name is not UTF-8"]
+
+
+def test_of_many_names_that_are_left_out_some_are_told(attempt: Attempt) -> None:
+    attempt.program.save(1)
+    attempt.told.clear()
+    for number in range(15):
+        (attempt.program.directory / os.fsdecode(b"\xff%d" % number)).write_bytes(b"x")
+    attempt.sync()
+    assert len(attempt.told) == 11
+    assert attempt.told[-1] == "5 more like these are not synced"
+
+
+def test_no_file_gets_into_the_area_of_the_store(
+    attempt: Attempt, next_attempt: Attempt, disk: Disk
+) -> None:
+    attempt.program.save(1)
+    attempt.program.write("sub/.ytf-sync/x", b"below another directory")
+    wanted = attempt.program.contents()
+    attempt.program.write(".ytf-sync/claim-9/claim.json", b"not a claim")
+    attempt.told.clear()
+    attempt.sync()
+    assert not [path for path in disk.files if "claim-9" in path]
+    assert attempt.told == [
+        ".ytf-sync is not synced: what is synced has a directory of this name of its own"
+    ]
+    assert next_attempt.begin() == wanted
+
+
+def test_with_a_full_local_disk_everything_is_synced(
+    attempt: Attempt, next_attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt.program.save(1)
+    attempt.sync()
+    attempt.program.save(2)
+    attempt.told.clear()
+
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", full)
+        patch.setattr(Path, "write_text", full)
+        attempt.engine.finish(FOREVER_NS)
+    assert [text.partition(": ")[0] for text in attempt.told] == ["cannot note what is synced"]
+    assert "No space left on device" in attempt.told[0]
+    assert next_attempt.begin() == attempt.program.contents()
+
+
+def test_what_could_not_be_noted_is_not_taken_from_an_older_note(
+    attempt: Attempt, disk: Disk, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt.program.overwrite("model.pt", b"whole")
+    attempt.sync()
+    attempt.program.overwrite("model.pt", b"half of")
+
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        attempt.engine.finish(clock.now_ns - INTERVAL_S * 10**9)
+    clock.pass_s(100 * INTERVAL_S)
+    again = Attempt(attempt.program.directory, disk, clock, 2)
+    assert again.begin() == {"model.pt": b"whole"}
+
+
+def test_a_file_that_cannot_be_linked_is_copied(
+    attempt: Attempt, disk: Disk, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt.program.save(1)
+    attempt.engine.finish(FOREVER_NS)
+    wanted = attempt.program.contents()
+    attempt.program.overwrite("torn", b"half of")
+
+    def refuse(*arguments: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    again = Attempt(attempt.program.directory, disk, clock, 2)
+    again.engine.claim()
+    (again.program.directory.with_name(".checkpoints.ytf-sync") / "state").unlink()
+    again.engine.restore()
+    assert again.program.contents() == wanted
+    assert again.sync() == 0
+
+
+def test_a_time_before_1970_can_be_restored(attempt: Attempt, next_attempt: Attempt) -> None:
+    attempt.program.write("old", b"1")
+    os.utime(attempt.program.directory / "old", ns=(-5, -5))
+    attempt.sync()
+    assert next_attempt.begin() == {"old": b"1"}
+    assert next_attempt.sync() == 0
+
+
+def test_a_manifest_that_nobody_could_read_is_not_written(
+    attempt: Attempt, next_attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt.program.write("first", b"1")
+    attempt.sync()
+    attempt.program.write("n" * 200, b"2")
+    monkeypatch.setattr(store, "MANIFEST_LIMIT", 300)
+    with pytest.raises(TooLargeError, match=r"names of the 2 files .* may have 300"):
+        attempt.sync()
+    attempt.engine.store.settle()
+    assert next_attempt.begin() == {"first": b"1"}
 
 
 def test_a_directory_that_is_a_link_is_replaced_and_not_followed(

@@ -42,10 +42,24 @@ def test_a_later_attempt_restores_and_fences_the_earlier(
         with pytest.raises(FencedWriterError, match="attempt 2"):
             old.sync()
         new.program.remove("ünïcode dir/model.pt")
+        new.program.write("file", b"1")
+        new.program.write("directory/file", b"1")
         new.sync()
         assert b"".join(hdfs.read(f"{ROOT}/checkpoint")) == b"ckpt-2"
         assert "ünïcode dir" not in [each.name for each in hdfs.list(ROOT)]
         names = [each.name for each in hdfs.list(f"{ROOT}/.ytf-sync")]
         assert names == ["claim-2"]
+        # A file becomes a directory, and a directory a file: the next one completes the same.
+        new.program.remove("file")
+        new.program.write("file/x", b"2")
+        new.program.remove("directory/file")
+        (new.program.directory / "directory").rmdir()
+        new.program.write("directory", b"2")
+        new.sync()
+        for _ in range(2):
+            assert b"".join(hdfs.read(f"{ROOT}/file/x")) == b"2"
+            assert b"".join(hdfs.read(f"{ROOT}/directory")) == b"2"
+            last = Attempt(new_directory(tmp_path, 3), hdfs, clock, 3)
+            assert last.begin() == new.program.contents()
     finally:
         hdfs.delete(ROOT)

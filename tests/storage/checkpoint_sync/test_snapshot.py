@@ -61,6 +61,15 @@ def test_what_vanished_stays_up_to_the_time_at_which_it_was_missed() -> None:
     assert "old" in history.snapshot(known, {"new": synced(900)}, NOW + 1)
 
 
+def test_a_file_and_a_directory_of_one_name_are_in_no_snapshot() -> None:
+    history = DirectoryHistory()
+    known = {"a/b/c": synced(1), "d": synced(1), "e": synced(1)}
+    history.update({"a": version(900), "d/f": version(900)}, known, NOW, NOW)
+    uploaded = {"a": synced(900), "d/f": synced(900)}
+    assert set(history.snapshot(known, uploaded, 899)) == {"a/b/c", "d", "e"}
+    assert set(history.snapshot(known, uploaded, 900)) == {"a", "d/f", "e"}
+
+
 def test_a_file_from_the_future_counts_from_when_it_was_seen() -> None:
     history = DirectoryHistory()
     history.update({"a": version(5000)}, {}, NOW, NOW)
@@ -97,7 +106,8 @@ def test_a_manifest_is_read_as_it_was_written(sizes: dict[str, int], removed: li
 
 
 @pytest.mark.parametrize(
-    "name", ["/etc/passwd", "../x", "a/../../x", "", "a//b", "./a", "a/", "a\0b"]
+    "name",
+    ["/etc/passwd", "../x", "a/../../x", "", "a//b", "./a", "a/", "a\0b", ".ytf-sync/claim-9/x"],
 )
 def test_no_name_leads_out_of_the_directory(name: str) -> None:
     for manifest in (

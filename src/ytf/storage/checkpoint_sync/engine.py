@@ -38,6 +38,8 @@ REWRITE_BYTES_PER_S = 4 << 20
 """How much of a file that grows is uploaded again and again, on average: it is sent whole."""
 FOREVER_NS = 1 << 63
 """A cut that leaves nothing out: for a program that has ended as it should."""
+MOST_TOLD = 10
+"""How many names that are left out are told at once."""
 
 
 class _View(NamedTuple):
@@ -71,6 +73,8 @@ class SyncEngine:
         self._view: _View | None = None
         self._uploaded: dict[str, SyncedFile] = {}
         self._unreadable: set[str] = set()
+        self._skipped: set[str] = set()
+        self._memory_trouble = ""
         self._rewritten: dict[str, float] = {}
         self.store = make_store()
 
@@ -155,10 +159,21 @@ class SyncEngine:
             self._view = None
         began_ns = self._now_ns()
         scan = self._directory.scan()
+        self._tell_skipped()
         self._history.update(scan, self.store.snapshot, began_ns, self._now_ns())
         pins = self._directory.pin(self._history.uploads(self.store.snapshot, FOREVER_NS))
         self._view = _View(began_ns, pins)
         return self._view
+
+    def _tell_skipped(self) -> None:
+        """Tell what a scan has left out, each name once."""
+        skipped = self._directory.skipped
+        new = sorted(set(skipped) - self._skipped)
+        self._skipped.update(new)
+        for name in new[:MOST_TOLD]:
+            self._tell(f"{name} is not synced: {skipped[name]}")
+        if len(new) > MOST_TOLD:
+            self._tell(f"{len(new) - MOST_TOLD} more like these are not synced")
 
     def _forget_view(self) -> None:
         """The directory is another one now: what was seen of the last one does not count."""
@@ -250,8 +265,17 @@ class SyncEngine:
     # What the container remembers
 
     def _remember(self, cut_ns: int | None) -> None:
+        """Note what is published, for a later attempt here. Nothing else depends on it."""
         digest = digest_of(self.store.snapshot) if self.store.has_snapshot else None
-        self._directory.remember(json.dumps({"digest": digest, "cut_ns": cut_ns}))
+        try:
+            self._directory.remember(json.dumps({"digest": digest, "cut_ns": cut_ns}))
+        except OSError as exc:
+            if self._memory_trouble != str(exc):
+                self._memory_trouble = str(exc)
+                self._tell(
+                    f"cannot note what is synced: {exc}; the next attempt in this container "
+                    "begins with the last snapshot"
+                )
 
     def _state(self) -> tuple[int | None, int | None]:
         text = self._directory.remembered()

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ytf.errors import RefusedError
 from ytf.storage.checkpoint_sync.snapshot import (
+    AREA,
     MOST_FILES,
     FileVersion,
     Scan,
@@ -62,16 +63,17 @@ class LocalDirectory:
         self._beside = path.with_name(f".{path.name}.ytf-sync")
         self._pins = 0
         remove_tree(self._beside / "pinned")
-        self.skipped: set[str] = set()
-        """What the last scan left out: names that are not UTF-8."""
+        self.skipped: dict[str, str] = {}
+        """What the last scan left out because of its name, and why."""
 
     def scan(self) -> Scan:
         """Return the regular files, also those in directories; {} if there is no directory.
 
-        A link to a file is that file; a link to a directory is left out.
+        A link to a file is that file; a link to a directory is left out. So are names that
+        cannot be synced, see ``skipped``.
         """
         found: dict[str, FileVersion] = {}
-        self.skipped = set()
+        self.skipped = {}
         self._scan_into(found, "")
         return found
 
@@ -81,7 +83,9 @@ class LocalDirectory:
             for entry in entries:
                 name = f"{folder}{entry.name}"
                 if not _is_text(name):
-                    self.skipped.add(ascii(name))
+                    self.skipped[ascii(name)] = "its name is not UTF-8"
+                elif name == AREA:
+                    self.skipped[name] = "what is synced has a directory of this name of its own"
                 elif entry.is_dir(follow_symlinks=False):
                     self._scan_into(found, f"{name}/")
                 else:
@@ -131,7 +135,7 @@ class LocalDirectory:
             target = whole / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if name in same:
-                os.link(os.path.realpath(self.path / name), target)
+                _link_or_copy(os.path.realpath(self.path / name), target)
             else:
                 _write(target, name, file, read(name))
                 progress.add(file.size)
@@ -149,11 +153,19 @@ class LocalDirectory:
     # What is remembered in the container
 
     def remember(self, text: str) -> None:
-        """Keep a text beside the directory, for later attempts in the same container."""
-        self._beside.mkdir(parents=True, exist_ok=True)
-        new = self._beside / "state.new"
-        new.write_text(text)
-        new.rename(self._beside / "state")
+        """Keep a text beside the directory, for later attempts in the same container.
+
+        If that fails, there is none: an earlier one does not hold any more.
+        """
+        state, new = self._beside / "state", self._beside / "state.new"
+        try:
+            self._beside.mkdir(parents=True, exist_ok=True)
+            new.write_text(text)
+            new.rename(state)
+        except OSError:
+            with contextlib.suppress(OSError):
+                state.unlink()
+            raise
 
     def remembered(self) -> str:
         """Return the text; "" if there is none."""
@@ -173,8 +185,10 @@ class PinnedFiles:
     def __init__(self, directory: Path, folder: Path, names: Iterable[str]) -> None:
         self._folder = folder
         self._paths: dict[str, Path] = {}
-        remove_tree(folder)
-        folder.mkdir(parents=True)
+        # Without the folder, on a full disk, no file can be linked.
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
+            folder.mkdir(parents=True)
         for number, name in enumerate(names):
             # The path of the file itself, not that of a link to it.
             source, link = Path(os.path.realpath(directory / name)), folder / str(number)
@@ -303,6 +317,14 @@ def _write(target: Path, name: str, file: SyncedFile, pieces: Iterator[bytes]) -
     os.utime(target, ns=(file.mtime_ns, file.mtime_ns))
 
 
+def _link_or_copy(source: str, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        # A link may lead to another file system, or to a file of another user.
+        shutil.copy2(source, target)
+
+
 def _is_same(file: SyncedFile, version: FileVersion | None) -> bool:
     return version is not None and file.is_version(version)
 
@@ -310,7 +332,8 @@ def _is_same(file: SyncedFile, version: FileVersion | None) -> bool:
 def _version(status: os.stat_result) -> FileVersion:
     return FileVersion(
         size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
+        # A manifest has no times before 1970.
+        mtime_ns=max(0, status.st_mtime_ns),
         inode=status.st_ino,
         mode=stat.S_IMODE(status.st_mode) & 0o777 | _READABLE,
     )

@@ -29,10 +29,12 @@ from ytf.wire.untrusted import read_json
 GROWING = ("*.tfevents.*", "*.log")
 """Names of files to which programs only append."""
 
+AREA = ".ytf-sync"
+"""The directory of the store itself beside the plain files: no file of a snapshot is in it."""
 MOST_FILES = 20_000
 """How many files a directory may have: all their names are in each manifest."""
 MANIFEST_LIMIT = 16 << 20
-"""How many bytes of a manifest are read."""
+"""How many bytes a manifest may have: more are not read."""
 _VERSION = 1
 _UPLOAD = re.compile(r"(?:previous-\d{1,10}/)*files/\d{1,10}")
 
@@ -123,6 +125,8 @@ def _checked(name: str) -> str:
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or str(path) != name or "\0" in name:
         raise BadManifestError(f"{name!r} is not the path of a file in the directory")
+    if path.parts[0] == AREA:
+        raise BadManifestError(f"{name!r} is in the directory of the store itself")
     return name
 
 
@@ -188,10 +192,15 @@ class DirectoryHistory:
                 files[name] = new
             elif old is not None:
                 files[name] = old
+        folders = {folder for name in files for folder in _folders(name)}
         missed_later = {
             name: old
             for name, old in synced.items()
-            if name not in self.scan and self._missing[name] > cut_ns
+            if name not in self.scan
+            and self._missing[name] > cut_ns
+            # A file in the place of its directory, or the other way round: it was gone before.
+            and name not in folders
+            and files.keys().isdisjoint(_folders(name))
         }
         return {**files, **missed_later}
 
@@ -199,6 +208,12 @@ class DirectoryHistory:
 def in_writing_order(files: Snapshot) -> list[str]:
     """Return the names so that what means that others are complete comes after them."""
     return sorted(files, key=lambda name: (files[name].mtime_ns, _rank(name), name))
+
+
+def _folders(name: str) -> list[str]:
+    """Return the directories that a file is in."""
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _rank(name: str) -> int:

@@ -36,6 +36,7 @@ from dataclasses import asdict, dataclass, replace
 
 from ytf.errors import RefusedError
 from ytf.storage.checkpoint_sync.snapshot import (
+    AREA,
     MANIFEST_LIMIT,
     BadManifestError,
     Snapshot,
@@ -48,7 +49,6 @@ from ytf.storage.checkpoint_sync.snapshot import (
 from ytf.storage.files import ReplacingFiles, clock_ms, is_temporary
 from ytf.wire.untrusted import read_json
 
-AREA = ".ytf-sync"
 SILENT_S = 90.0
 """After this time without a sign of life of a writer, another job may take over."""
 _DIRECTORY = 0o755
@@ -74,6 +74,10 @@ class RemovedError(RefusedError):
 
 class BrokenSnapshotError(RefusedError):
     """The last snapshot is not whole: somebody has changed or removed files of it."""
+
+
+class TooLargeError(RefusedError):
+    """A manifest would be larger than what is read of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,16 +201,20 @@ class CheckpointStore:
 
     def _adopt_older(self) -> None:
         own = _number(_CLAIM, self._claim)
+        may_have_adopted = False
         while True:
             numbers = self._claims()
             if numbers and numbers[-1] > own:
-                self._files.delete(self._claim)
+                # With an older claim in it, ours may have the last snapshot: the higher adopts it.
+                if not may_have_adopted:
+                    self._files.delete(self._claim)
                 raise self._fenced(self._holder(f"{self._area}/claim-{numbers[-1]}"))
             if own not in numbers:
                 raise self._lost()
             older = [number for number in numbers if number < own]
             if not older:
                 break
+            may_have_adopted = True
             for number in reversed(older):
                 # Not there: the call was executed before, or that writer was too late and left.
                 with contextlib.suppress(FileNotFoundError):
@@ -285,7 +293,8 @@ class CheckpointStore:
     def publish(self, files: Snapshot, keep: Iterable[str] = ()) -> None:
         """Make this the last whole snapshot, then show its files under their plain names.
 
-        Uploads that are neither in the snapshot nor in ``keep`` are removed.
+        Uploads that are neither in the snapshot nor in ``keep`` are removed. Raises
+        :class:`TooLargeError`.
         """
         files = {name: self._marked(name, file) for name, file in files.items()}
         self._cancel_removals(files)
@@ -296,14 +305,18 @@ class CheckpointStore:
             for name, number in sorted(removals.items())
             if name not in files
         }
+        manifest = encode(SnapshotManifest(files=files, removed=tuple(removals)))
+        if len(manifest) > MANIFEST_LIMIT:
+            raise TooLargeError(
+                f"the names of the {len(files)} files that are to be synced to {self.uri()} take "
+                f"{len(manifest)} bytes in a manifest, which may have {MANIFEST_LIMIT}",
+                hint="let the program keep fewer files, or give them shorter names",
+            )
         self._number += 1
         publication = _Publication(self._number, files, removals)
         self._in_doubt = publication
         with self._only_if_claimed():
-            path = f"{self._claim}/manifest-{self._number}.json"
-            self._files.write(
-                path, [encode(SnapshotManifest(files=files, removed=tuple(removals)))]
-            )
+            self._files.write(f"{self._claim}/manifest-{self._number}.json", [manifest])
         self._published(publication)
         self.complete(keep)
 
@@ -349,6 +362,16 @@ class CheckpointStore:
 
     def _place(self) -> None:
         """Move uploads to their plain names, then remove plain files that are no longer there."""
+        self._move_uploads()
+        removals = list(self._removals.items())
+        for name, number in removals:
+            self._remove(name, number)
+            del self._removals[name]
+        if removals and self.blocked:
+            # A file may come where a directory was, or the other way round.
+            self._move_uploads()
+
+    def _move_uploads(self) -> None:
         self.blocked = {}
         placed: dict[str, SyncedFile] = {}
         for name in in_writing_order({n: f for n, f in self.snapshot.items() if f.upload}):
@@ -356,9 +379,6 @@ class CheckpointStore:
             if self._move(name, file):
                 placed[name] = replace(file, upload="", replaces=False)
         self.snapshot = {**self.snapshot, **placed}
-        for name, number in list(self._removals.items()):
-            self._remove(name, number)
-            del self._removals[name]
 
     def _move(self, name: str, file: SyncedFile) -> bool:
         source, target = f"{self._claim}/{file.upload}", self._plain(name)
@@ -373,7 +393,7 @@ class CheckpointStore:
                     return True
                 self._files.mkdir(target.rpartition("/")[0], _DIRECTORY)
                 move(source, target)
-        except (FileExistsError, IsADirectoryError):
+        except (FileExistsError, IsADirectoryError, NotADirectoryError):
             self.blocked[name] = "something else has this name there"
         except RefusedError as exc:
             if isinstance(exc, (FencedWriterError, RemovedError)):
@@ -385,14 +405,19 @@ class CheckpointStore:
 
     def _remove(self, name: str, number: int) -> None:
         try:
-            self._files.rename(self._plain(name), f"{self._claim}/removed/{number}")
+            # One that has taken the place of the file may have files of the snapshot.
+            if not self._is_directory(self._plain(name)):
+                self._files.rename(self._plain(name), f"{self._claim}/removed/{number}")
         except FileExistsError:
             pass  # removed by a try whose answer was lost
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self._check_claim()
         self._files.delete(f"{self._claim}/removed/{number}")
         folder = name.rpartition("/")[0]
-        while folder and self._files.remove_empty_directory(self._plain(folder)):
+        # HDFS would remove a file that has taken the place of the directory.
+        while folder and self._is_directory(self._plain(folder)):
+            if not self._files.remove_empty_directory(self._plain(folder)):
+                break
             folder = folder.rpartition("/")[0]
 
     def _remove_uploads(self, keep: set[str]) -> None:
@@ -447,6 +472,12 @@ class CheckpointStore:
         except FileNotFoundError:
             return False
         return True
+
+    def _is_directory(self, path: str) -> bool:
+        try:
+            return self._files.stat(path).is_directory
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     @contextlib.contextmanager
     def _only_if_claimed(self) -> Iterator[None]:
