@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ytf.backends.api import Plan
+from ytf.client.plan import resolve_staging
 from ytf.client.plan_text import describe
-from ytf.client.staging_plan import resolve_staging
 from ytf.errors import SpecError
 from ytf.specs.job import JobSpec, StageIn, StageOut, TaskGroupSpec
 

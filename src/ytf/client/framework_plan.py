@@ -1,18 +1,15 @@
-"""Decides the framework of each task group at submission, and notes what does not work with it."""
+"""Decides the framework of each task group at submission."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ytf.backends.api import Upload
 from ytf.client.framework_detection import Finding, find_framework
 from ytf.errors import SpecError
-from ytf.frameworks.api import by_name, set_variables
-from ytf.specs.job import DockerRuntime, Framework, JobSpec, OnFailure, TaskGroupSpec, is_url
-
-_ALL_OR_NONE = (Framework.PYTORCH, Framework.TORCHRUN, Framework.JAX, Framework.HOROVOD)
-"""Frameworks whose processes begin together, and end together."""
+from ytf.frameworks.api import by_name
+from ytf.specs.job import DockerRuntime, Framework, JobSpec, TaskGroupSpec, is_url
 
 
 class PlannedFrameworks:
@@ -91,27 +88,4 @@ def check_processes(spec: JobSpec) -> None:
                 f"{group.processes}",
                 where=f"groups.{name}.processes",
                 hint="have torchrun start them (--framework torchrun), or ask for more tasks (-r)",
-            )
-
-
-def framework_notes(spec: JobSpec) -> Iterator[str]:
-    """Notes on what does not work with the frameworks of the groups."""
-    for name, group in spec.groups.items():
-        framework = spec.framework_of(name)
-        given = {**spec.task_env, **group.task_env}
-        replaced = [each for each in given if each in set_variables(framework.value)]
-        if replaced:
-            yield (
-                f"ytf sets {', '.join(replaced)} itself for {framework.value}: what task_env gives "
-                f"{name} is not used"
-            )
-        together = sum(spec.groups[each].count for each, _ in spec.ranked_groups(framework))
-        if (
-            framework in _ALL_OR_NONE
-            and together > 1
-            and spec.policy(name) is OnFailure.RESTART_TASK
-        ):
-            yield (
-                f"a {framework.value} task that is restarted alone cannot join the others again: "
-                f"on_failure: restart-job restarts all tasks ({name})"
             )

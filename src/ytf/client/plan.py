@@ -1,14 +1,13 @@
 """Makes the plan of a submission from a job spec: resolved fields, files to ship, notes.
 
-A note is about something that is not wrong but may surprise the user. The only
-I/O here is looking at files.
+The only I/O here is looking at files.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -16,39 +15,35 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ytf.backends.api import Plan, Upload
-from ytf.client.framework_plan import PlannedFrameworks, check_processes, framework_notes
-from ytf.client.hdfs_plan import PlannedHdfs
-from ytf.client.local_checks import ignored_fields, refuse_cluster_features
-from ytf.client.outside_links import link_notes
+from ytf.backends.hdfs_access import tensorflow_groups
+from ytf.client.framework_plan import PlannedFrameworks, check_processes
+from ytf.client.local_checks import refuse_cluster_features
+from ytf.client.plan_notes import link_notes, spec_notes
 from ytf.client.settings import working_directory
-from ytf.client.staging_plan import resolve_staging
-from ytf.errors import SpecError
+from ytf.errors import SpecError, shown
 from ytf.frameworks import tensorflow
 from ytf.hadoop.conf import Configuration
 from ytf.packaging.hdfs_plugin import find_plugin
-from ytf.specs.amounts import format_memory
-from ytf.specs.check import MAX_STRING, check
+from ytf.specs.check import check
 from ytf.specs.job import (
     EVALUATOR,
     TENSORBOARD,
+    CheckpointSync,
     Framework,
     JobSpec,
     Resources,
+    StageIn,
+    StageOut,
     TaskGroupSpec,
     is_url,
 )
 from ytf.specs.registry import REST, resolve
+from ytf.specs.staging import has_wildcard
 
 if TYPE_CHECKING:
     from ytf.packaging.tensorboard import TensorBoardCommand
 
 TENSORBOARD_RESOURCES = Resources(memory=1024, vcores=1)
-
-_LITTLE_MEMORY_MB = 128
-"""Less than this is hardly meant: a Python with TensorFlow needs several times as much."""
-_HOST_LENGTH = {"local": len("127.0.0.1")}
-_USUAL_HOST_LENGTH = 30
-"""An assumed length of host names, where the hosts are not known yet."""
 
 
 def make_plan(
@@ -115,18 +110,18 @@ def make_plan(
     resolved = resolve_staging(resolved, backend, base)
     check_processes(resolved)
     script = os.path.basename(spec.script or "")
-    hdfs = PlannedHdfs(resolved, hdfs_plugin())
+    uses_plugin = resolved.hdfs_plugin and tensorflow_groups(resolved)
+    plugin = hdfs_plugin() if uses_plugin else None
     return Plan(
         spec=resolved,
         backend=backend,
         user=user,
         uploads=tuple(uploads),
-        hdfs_plugin=hdfs.plugin,
+        hdfs_plugin=plugin,
         notes=(
             *links,
             *frameworks.notes,
-            *_notes(resolved, backend, script or None),
-            *hdfs.notes(),
+            *spec_notes(resolved, backend, script=script or None, hdfs_plugin=plugin),
         ),
         keeps_results=keeps_results,
     )
@@ -297,84 +292,65 @@ def _existing(path: str, base: Path, where: str, remote: bool) -> str:
     return os.path.normpath(place)
 
 
-def _notes(spec: JobSpec, backend: str, script: str | None) -> Iterator[str]:
-    """Sentences about a resolved spec; ``script`` is the name of the script file here."""
-    yield from _script_notes(spec, script)
-    yield from _memory_notes(spec)
-    if backend == "local":
-        yield from _machine_notes(spec)
-        yield from _docker_notes(spec)
-        yield from ignored_fields(spec)
-    yield from _variable_notes(spec, backend)
-    yield from framework_notes(spec)
+def resolve_staging(spec: JobSpec, backend: str, base: Path) -> JobSpec:
+    """The job with absolute paths, relative ones being those of ``base``.
 
+    Raises ``SpecError`` for a path of this machine that other nodes do not have, and for
+    one that does not exist.
+    """
 
-def _script_notes(spec: JobSpec, name: str | None) -> Iterator[str]:
-    if name is None or spec.script is None:
-        return
-    named = ("DTF_TASK_SCRIPT", name, spec.script, name.rpartition(".")[0] or name)
-    commands = [spec.command, spec.client_command, *(g.command for g in spec.groups.values())]
-    if not any(word in command for command in commands if command for word in named):
-        yield (
-            f"no command names the script {name}: write $DTF_TASK_SCRIPT, and the command in "
-            "single quotes, so that the task's shell expands it"
-        )
-
-
-def _memory_notes(spec: JobSpec) -> Iterator[str]:
-    """Notes on amounts that no program can run in: most likely a unit was left out."""
-    amounts = {("the master", "--master_memory "): spec.master.resources}
-    for name, group in spec.groups.items():
-        amounts[name, f"-m {name}:"] = group.resources
-        for index, own in group.overrides.items():
-            amounts[f"{name}:{index}", f"-m '{name}[{index}]:"] = own
-    for (who, option), resources in amounts.items():
-        mb = resources.memory_mb
-        if mb < _LITTLE_MEMORY_MB:
-            end = "'" if "'" in option else ""
-            yield (
-                f"{who} gets {mb} MB of memory, too little for most programs: a number without a "
-                f"unit is in MB; for {mb} GiB write {option}{mb}g{end}, in a file memory: {mb}g"
+    def inputs(given: tuple[StageIn, ...], where: str) -> tuple[StageIn, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                each, source=_staged_path(each.source, backend, base, f"{where}stage_in", True)
             )
+            for each in given
+        )
 
-
-def _machine_notes(spec: JobSpec) -> Iterator[str]:
-    cores = os.cpu_count() or 1
-    memory_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    for name, group in spec.groups.items():
-        asked = (group.resources, *group.overrides.values())
-        vcores = max(resources.vcores for resources in asked)
-        if vcores > cores:
-            yield f"{name} asks for {vcores} vcores, and this machine has {cores}: tasks share them"
-        most_mb = max(resources.memory_mb for resources in asked)
-        # The default is a limit, not a request.
-        if most_mb > max(memory_mb, Resources().memory_mb):
-            yield (
-                f"{name} asks for {format_memory(most_mb)} of memory, and this machine has "
-                f"{memory_mb} MiB: a task that uses more than there is will fail"
+    def outputs(given: tuple[StageOut, ...], where: str) -> tuple[StageOut, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                each, to=_staged_path(each.to, backend, base, f"{where}stage_out", False)
             )
-
-
-def _docker_notes(spec: JobSpec) -> Iterator[str]:
-    groups = [name for name in spec.groups if spec.docker_image_of(name)]
-    if groups and not spec.expose_ports:
-        yield (
-            f"{', '.join(groups)} runs in a docker image: if this machine's engine is a daemon "
-            "(docker), other machines can reach the ports of its programs, see docs/security.md"
+            for each in given
         )
 
+    def sync(given: CheckpointSync | None, where: str) -> CheckpointSync | None:
+        if given is None:
+            return None
+        to = _staged_path(given.to, backend, base, f"{where}checkpoint_sync", False)
+        return msgspec.structs.replace(given, to=to)
 
-def _variable_notes(spec: JobSpec, backend: str) -> Iterator[str]:
-    members = {n: g.count for n, g in spec.groups.items() if n != TENSORBOARD}
-    host = _HOST_LENGTH.get(backend, _USUAL_HOST_LENGTH)
-    # "host:port," in DTF_…_HOSTS.
-    longest = max(members.values(), default=0) * (host + len(":65535,"))
-    # YTF_HOSTS and TF_CONFIG have all groups but the evaluator.
-    cluster = sum(count for name, count in members.items() if name != EVALUATOR)
-    longest = max(longest, cluster * (host + len('":65535", ')))
-    if longest >= MAX_STRING:
-        yield (
-            f"{sum(members.values())} hosts are more than fit in a variable of "
-            f"{MAX_STRING // 1024} KiB: DTF_…_HOSTS, YTF_HOSTS and TF_CONFIG will be left out; "
-            "programs find the cluster spec in the file that YTF_CLUSTER_SPEC_FILE names"
+    groups = {
+        name: msgspec.structs.replace(
+            group,
+            stage_in=inputs(group.stage_in, f"groups.{name}."),
+            stage_out=outputs(group.stage_out, f"groups.{name}."),
+            checkpoint_sync=sync(group.checkpoint_sync, f"groups.{name}."),
         )
+        for name, group in spec.groups.items()
+    }
+    return msgspec.structs.replace(
+        spec,
+        groups=groups,
+        stage_in=inputs(spec.stage_in, ""),
+        stage_out=outputs(spec.stage_out, ""),
+        checkpoint_sync=sync(spec.checkpoint_sync, ""),
+    )
+
+
+def _staged_path(path: str, backend: str, base: Path, where: str, must_exist: bool) -> str:
+    if path.startswith(("hdfs://", "viewfs://")):
+        return path
+    if backend != "local":
+        raise SpecError(
+            f"{shown(path)} is on this machine, and the tasks run on others",
+            where=where,
+            hint="use an hdfs:// URL; --files ships files of this machine",
+        )
+    if is_url(path):
+        return path
+    place = os.path.normpath(base / path)
+    if must_exist and not has_wildcard(path) and not os.path.exists(place):
+        raise SpecError(f"there is no {place}", where=where)
+    return place

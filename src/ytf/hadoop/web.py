@@ -8,9 +8,11 @@ import json
 
 import msgspec
 
-from ytf.hadoop.conf import Address
+from ytf.errors import SettingsError
+from ytf.hadoop.conf import Address, Configuration, RmService, rm_addresses
 
 _LIMIT = 64 * 1024
+_TLS_ONLY = "HTTPS_ONLY"
 
 
 class WebPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +50,37 @@ async def read_setting(address: Address, name: str, timeout_s: float) -> str | N
     """
     page = await get_page(address, f"/conf?name={name}", timeout_s)
     return page.value("property", "value") if page.status == 200 else None
+
+
+async def read_rm_setting(conf: Configuration, name: str, timeout_s: float) -> str | None:
+    """The value of a setting that the ResourceManager runs with; None if it cannot be told.
+
+    A client's own ``yarn-site.xml`` need not have what the ResourceManager has, and no
+    call of its protocols tells.
+    Only plain HTTP is tried: what is behind TLS or Kerberos stays unknown.
+    """
+    for address in rm_web_addresses(conf):
+        try:
+            value = await read_setting(address, name, timeout_s)
+        except (OSError, asyncio.TimeoutError, ValueError):
+            continue  # the other one of a pair may answer
+        return value
+    return None
+
+
+def rm_web_addresses(conf: Configuration) -> list[Address]:
+    """Where the ResourceManagers serve plain HTTP; empty if they do not, or nothing tells where."""
+    if not serves_plain_http(conf):
+        return []
+    try:
+        return rm_addresses(conf, RmService.WEB)
+    except SettingsError:
+        return []
+
+
+def serves_plain_http(conf: Configuration) -> bool:
+    """Whether YARN's web servers answer without TLS."""
+    return (conf.get_trimmed("yarn.http.policy") or "").upper() != _TLS_ONLY
 
 
 async def _get(address: Address, path: str) -> WebPage:

@@ -9,24 +9,31 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from ytf.backends.api import StarterLaunch
-from ytf.backends.yarn.docker_runtime import docker_runtime_environment
 from ytf.hadoop.security.credentials import MASTER_TOKEN, Credentials
 from ytf.hadoop.security.login import USER_VARIABLE
 from ytf.hadoop.yarn.contexts import ApplicationAcls, ContainerLaunchContext, LocalResource
 from ytf.specs.ids import group_of, index_of
 from ytf.specs.job import JobSpec
 from ytf.starter.config import CONTAINER_DIR
+from ytf.starter.engine_container import DATA, MOUNTED, local_path
 from ytf.starter.yarn_container import LAUNCH, SCRIPT, SECRET_ALIAS
 from ytf.storage.container_conf import CONF_DIR
 
 SECRET_NAME = SECRET_ALIAS.decode()
 """The name of the job's secret in the credentials of its containers."""
+
+_DOCKER_RUNTIME = "YARN_CONTAINER_RUNTIME_TYPE"
+_DOCKER = "YARN_CONTAINER_RUNTIME_DOCKER_"
+_MOUNTABLE = re.compile(r"/[\w./+@=-]*", re.ASCII)
+"""Nodes split the list of mounts at commas and colons, and paste it into a shell script."""
 
 LocalResources = dict[str, LocalResource]
 """Maps the name of a file in the container's working directory to the file in HDFS."""
@@ -141,6 +148,46 @@ class LaunchContexts:
 def acls_of(spec: JobSpec) -> ApplicationAcls:
     """The ACLs of the job's application: who besides the owner may view and modify it."""
     return ApplicationAcls(view=spec.acl_view or "", modify=spec.acl_modify or "")
+
+
+def docker_runtime_environment(launch: StarterLaunch, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables with which YARN's own docker runtime runs a starter; none without an image.
+
+    A node whose LinuxContainerExecutor allows it (``docker`` in
+    ``yarn.nodemanager.runtime.linux.allowed-runtimes``) reads them from the
+    environment of the launch context (``DockerLinuxContainerRuntime``). It mounts the
+    working directory and the localized files by itself, and runs as the submitter.
+
+    The mounts are those of ``starter/engine_container``: Hadoop and Java as this master's
+    node has them (``environ``), read-only, and input and output that are paths of nodes.
+    A path that YARN's list of mounts cannot express is left out. A cluster runs
+    only containers whose mounts it allows (``docker.allowed.ro-mounts`` and
+    ``rw-mounts`` in container-executor.cfg).
+    """
+    if launch.yarn_image is None:
+        return {}
+    result = {
+        _DOCKER_RUNTIME: "docker",
+        f"{_DOCKER}IMAGE": launch.yarn_image,
+        f"{_DOCKER}CONTAINER_NETWORK": "host",
+    }
+    mounts = _mounts(launch.env, environ)
+    if mounts:
+        result[f"{_DOCKER}MOUNTS"] = ",".join(mounts)
+    return result
+
+
+def _mounts(env: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
+    modes: dict[str, str] = {}
+    for name in DATA:
+        path = local_path(os.fsencode(env.get(name.decode(), "")))
+        if path is not None:
+            modes.setdefault(path, "rw")
+    for name in MOUNTED:
+        path = environ.get(name.decode(), "")
+        if os.path.isdir(path):
+            modes.setdefault(os.path.normpath(path), "ro")
+    return [f"{path}:{path}:{mode}" for path, mode in modes.items() if _MOUNTABLE.fullmatch(path)]
 
 
 def _encoded(text: str) -> str:

@@ -16,10 +16,16 @@ from ytf.backends.yarn.submit.admission import check_queue, read_attempt_limit
 from ytf.errors import OutcomeUnknownError, UnreachableError
 from ytf.hadoop.conf import Address, RmService, parse_address, rm_addresses
 from ytf.hadoop.rpc.client import rpc_settings
-from ytf.hadoop.web import WebPage, get_page, read_setting
+from ytf.hadoop.web import (
+    WebPage,
+    get_page,
+    read_rm_setting,
+    read_setting,
+    rm_web_addresses,
+    serves_plain_http,
+)
 from ytf.hadoop.yarn.application_client import ApplicationClient
 from ytf.hadoop.yarn.records import NewApplication, NodeReport, NodeState, QueueInfo, Resource
-from ytf.hadoop.yarn.rm_settings import read_rm_setting, serves_plain_http, web_addresses
 from ytf.specs.job import MasterSpec
 
 _PAGE_S = 5.0
@@ -46,7 +52,7 @@ class YarnChecks:
     async def _resource_manager(self) -> CheckFinding:
         conf = self._cluster.conf
         addresses = rm_addresses(conf, RmService.CLIENT)
-        pages: list[Address | None] = [*web_addresses(conf)] or [None] * len(addresses)
+        pages: list[Address | None] = [*rm_web_addresses(conf)] or [None] * len(addresses)
         roles = await asyncio.gather(*map(self._role, addresses, pages))
         told = [f"{address} {role}" for address, role in zip(addresses, roles, strict=True)]
         if None not in roles:

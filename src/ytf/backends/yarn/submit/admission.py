@@ -31,6 +31,7 @@ from ytf.backends.yarn.launch_contexts import LaunchContexts, StarterResources
 from ytf.backends.yarn.rm_client import RmClient
 from ytf.errors import RefusedError, SpecError
 from ytf.hadoop.conf import Configuration
+from ytf.hadoop.web import read_rm_setting
 from ytf.hadoop.yarn.application_client import ApplicationClient
 from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import (
@@ -42,7 +43,6 @@ from ytf.hadoop.yarn.records import (
     Resource,
     unknown_types,
 )
-from ytf.hadoop.yarn.rm_settings import read_rm_setting
 from ytf.machine.commands import LaunchStarter
 from ytf.specs.amounts import MAX_INT
 from ytf.specs.check import MAX_STRING

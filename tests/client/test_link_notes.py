@@ -8,8 +8,8 @@ from typing import NoReturn
 import pytest
 
 from ytf.backends.api import Upload
-from ytf.client.outside_links import link_notes
 from ytf.client.plan import make_plan
+from ytf.client.plan_notes import link_notes
 from ytf.specs.job import JobSpec, TaskGroupSpec
 
 
