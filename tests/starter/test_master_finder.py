@@ -13,6 +13,7 @@ from tests.starter.conftest import is_alive
 from tests.starter.fake_master import SECRET, FakeMaster, sign
 from tests.starter.steps import FOREVER, Start, run_to
 from ytf.starter import master_finder
+from ytf.starter.helper_process import LINE_LIMIT
 from ytf.starter.master_finder import MasterFinder
 from ytf.starter.master_locator import MasterLocator
 from ytf.testing.waiting import eventually
@@ -90,7 +91,7 @@ def test_the_newest_of_the_signed_ones_counts() -> None:
         json.dumps({"url": "http://evil:6", "attempt": 9, "signature": None}),
         json.dumps({"url": "http://evil:6", "attempt": "9" * 5000}),
         written("no address", 9),
-        "[" * 100_000,
+        "[" * 1024,
         '{"url": 1}',
         "",
     ],
@@ -98,6 +99,14 @@ def test_the_newest_of_the_signed_ones_counts() -> None:
 def test_what_somebody_else_wrote_changes_nothing(text: str) -> None:
     assert find(printing(text)) == "http://old:1"
     assert find(printing(text, written("http://new:1", 2))) == "http://new:1"
+
+
+def test_a_line_that_is_too_long_is_not_taken_however_it_arrives(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    long = "x" * LINE_LIMIT
+    assert find(printing(long, written("http://new:1", 2))) == "http://old:1"
+    assert "it wrote a line that is too long" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

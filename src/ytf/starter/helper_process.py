@@ -220,9 +220,10 @@ class HelperProcess:
                     self._stderr = (self._stderr + data)[-STDERR_LIMIT:]
                 else:
                     *lines, buffer = (buffer + data).split(b"\n")
-                    for line in lines:
+                    fit = [line for line in lines if len(line) <= LINE_LIMIT]
+                    for line in fit:
                         self._take(line)
-                    if len(buffer) > LINE_LIMIT:
+                    if len(fit) < len(lines) or len(buffer) > LINE_LIMIT:
                         buffer = b""
                         self._stderr += b"\nit wrote a line that is too long"
                         self.kill()

@@ -22,7 +22,9 @@ from ytf.storage.hdfs import HdfsFiles, path_of
 
 _NEWEST = 8
 """How many files are read: somebody else may have written some of them."""
-_LONGEST = 4096
+_LONGEST = 1024
+"""How much of a file is read. All of them, with every byte escaped as ``\\u0000``, fit the line
+that a starter reads (``LINE_LIMIT``)."""
 
 
 def main(argv: Sequence[str]) -> int:
