@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         PytorchExperiment,
         get_safe_experiment_fn,
     )
+    from ytf.functions.shipped.report_metrics import report_metrics
     from ytf.specs.job import (
         Backoff,
         CheckpointSync,
@@ -118,6 +119,7 @@ __all__ = [
     "job",
     "jobs",
     "ps_strategy_topology",
+    "report_metrics",
     "run",
     "run_on_yarn",
     "single_server_topology",
@@ -147,6 +149,7 @@ _MODULES = {
         "PytorchExperiment",
         "get_safe_experiment_fn",
     ),
+    "ytf.functions.shipped.report_metrics": ("report_metrics",),
     "ytf.specs.job": (
         "Backoff",
         "CheckpointSync",

@@ -58,6 +58,7 @@ PUBLIC = [
     "job",
     "jobs",
     "ps_strategy_topology",
+    "report_metrics",
     "run",
     "run_on_yarn",
     "single_server_topology",

@@ -116,7 +116,10 @@ def test_keywords_reach_the_job(tmp_path: Path) -> None:
     [
         ({"skein_client": object()}, "skein_client: this is not supported"),
         ({"cuda_runtime_hdfs_path": "hdfs:///c"}, "cuda_runtime_hdfs_path: this is not supported"),
-        ({"eval_monitor_log_thresholds": {}}, "eval_monitor_log_thresholds: this is not"),
+        (
+            {"eval_monitor_log_thresholds": {"nb_eval_step": (0, 1)}},
+            "eval_monitor_log_thresholds: evaluators report no 'nb_eval_step'",
+        ),
         ({"custom_task_module": "my.task"}, "custom_task_module: 'my.task' is none of tf-yarn's"),
         ({"pyenv_zip_path": "hdfs:///env.pex"}, "is not an environment"),
         ({"pyenv_zip_path": {ytf.NodeLabel.GPU: "x"}}, "there is no environment for NodeLabel.CPU"),

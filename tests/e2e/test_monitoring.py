@@ -144,3 +144,20 @@ def test_a_new_master_knows_peaks_and_what_ended_before_it(ytf: Ytf) -> None:
     worker = known("worker:0").usage
     assert worker is not None
     assert worker.peak_memory_bytes > 150 * MB
+
+
+def test_metrics_that_a_program_reports_are_shown_everywhere_and_kept(ytf: Ytf) -> None:
+    report = """echo '{"step": 3, "loss": 0.25, "name": "x"}' > "$YTF_METRICS_FILE"; """
+    groups = {"worker": {"count": 1, "command": report + HOLD}}
+    job = ytf.submit_spec(groups=groups)
+    usage_when(job, "worker:0", lambda usage: usage.metrics == {"step": 3.0, "loss": 0.25})
+    assert "worker:0  step 3, loss 0.25" in ytf.run("ytf", "status", job.id).stdout
+    url = str(job.status().tracking_url)
+    found = read(get(f"{url}metrics")[1])
+    labels = {"job": job.id, "group": "worker", "index": "0", "metric": "loss"}
+    assert (labels, 0.25) in found["ytf_task_metric"]
+    assert "step 3, loss 0.25" in Reader(get(url)[1]).text
+    ytf.open_gate()
+    kept = task(job.end("SUCCEEDED"), "worker:0").usage
+    assert kept is not None
+    assert kept.metrics == {"step": 3.0, "loss": 0.25}

@@ -15,9 +15,10 @@ def test_the_code_of_the_page_runs(ytf: Ytf) -> None:
     (ytf.work / "page.py").write_text("\n".join(blocks), encoding="utf-8")
     lines = ytf.run("python", "page.py", timeout_s=200).stdout.splitlines()
     assert lines[0] == "[3, 13]"
-    assert lines[1].startswith("worker:0 on ")
-    assert lines[2] == "ValueError('no data for worker:0')"
-    assert lines[3] == "Traceback (most recent call last):"
+    assert lines[1] == "{'step': 5.0, 'loss': 0.2}"
+    assert lines[2].startswith("worker:0 on ")
+    assert lines[3] == "ValueError('no data for worker:0')"
+    assert lines[4] == "Traceback (most recent call last):"
     assert lines[-4].startswith("local_")
     assert lines[-3:] == [
         "[5, 15]",

@@ -12,10 +12,17 @@ TENSORFLOW = Path(__file__).parents[2] / ".venv-tf"
 STUB = """
 import json, os, time
 from pathlib import Path
+from types import SimpleNamespace
+compat = SimpleNamespace(v1=SimpleNamespace(train=SimpleNamespace(get_global_step=int)))
 class estimator:
+    SessionRunHook, SessionRunArgs = object, int
     @staticmethod
     def train_and_evaluate(estimator, train_spec, eval_spec):
         task = json.loads(os.environ["TF_CONFIG"])["task"]
+        for hook in eval_spec.hooks:
+            hook.before_run(None)
+            hook.after_run(None, SimpleNamespace(results=40))
+            hook.end(None)
         Path(os.environ["SEEN"], "%s-%d" % (task["type"], task["index"])).touch()
         if task["type"] == "ps":
             time.sleep(600)
@@ -23,15 +30,19 @@ class estimator:
             raise ArithmeticError("the loss is not a number")
 """
 EXAMPLE = """
-import os
+import collections, logging, os, sys
+import ytf
 from ytf import Experiment, NodeLabel, TaskSpec, run_on_yarn, RunFailed, upload_env
 import my_model
+
+EvalSpec = collections.namedtuple("EvalSpec", "hooks")
 
 def experiment_fn():
     import tensorflow as tf
     assert my_model.NAME == "linear" and os.environ["MODE"] == "fast"
-    return Experiment(my_model.NAME, os.environ.get("SPEC", "fine"), None)
+    return Experiment(my_model.NAME, os.environ.get("SPEC", "fine"), EvalSpec(()))
 
+logging.basicConfig(level=logging.INFO)
 pyenv_zip_path, _ = upload_env()
 specs = {
     "chief": TaskSpec(memory="512 MiB", vcores=1),
@@ -46,7 +57,10 @@ metrics = run_on_yarn(
     files={"my_model.py": "shipped/my_model.py"},
     env={"MODE": "fast", "SEEN": os.environ["GATE"]},
     pre_script_hook="echo before > hooked",
+    eval_monitor_log_thresholds={"last_training_step": (100, None)},
 )
+(evaluator,) = [t for t in ytf.job("@last").status().tasks if t.group == "evaluator"]
+print(evaluator.usage.metrics["nb_eval_steps"], evaluator.usage.metrics["last_training_step"])
 print(sorted(os.listdir(os.environ["GATE"])))
 took = metrics.train_eval_time_per_node
 print(sorted(f"{key.type}:{key.id}" for key in took if took[key] is not None))
@@ -73,11 +87,14 @@ def test_a_program_of_tf_yarn_runs_with_another_import(ytf: Ytf) -> None:
     (ytf.work / "example.py").write_text(EXAMPLE)
     done = ytf.run("python", "example.py", timeout_s=250)
     assert done.stdout.splitlines() == [
+        "1.0 40.0",
         "['chief-0', 'evaluator-0', 'ps-0', 'worker-0', 'worker-1']",
         "['chief:0', 'evaluator:0', 'worker:0', 'worker:1']",
         "True True",
         "worker ArithmeticError('the loss is not a number')",
     ]
+    assert "evaluator:0: awake ratio" in done.stderr
+    assert "training step of the last checkpoint" not in done.stderr, "it is below its threshold"
 
 
 KERAS = """

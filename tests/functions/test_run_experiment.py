@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from ytf.functions.experiments import Experiment, KerasExperiment, PytorchExperiment
+from ytf.functions.shipped import report_metrics
 from ytf.functions.shipped import run_experiment as program
 from ytf.functions.shipped.run_experiment import EVALUATE, HOROVOD, TRAIN, run_experiment
 
@@ -38,6 +40,18 @@ def recorder() -> Recorder:
     return Recorder()
 
 
+class EvalSpec(NamedTuple):
+    """TensorFlow's own is a named tuple, too."""
+
+    input_fn: int
+    steps: int
+    hooks: tuple[object, ...]
+    name: str
+    exporters: list[Any]
+    start_delay_secs: float
+    throttle_secs: float
+
+
 class ModelCheckpoint:
     """A callback of Keras."""
 
@@ -51,11 +65,16 @@ def tensorflow(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     model = SimpleNamespace(evaluate=recorder.takes("model.evaluate"))
     checkpoints = SimpleNamespace(all_model_checkpoint_paths=["/m/model.ckpt-5", "/m/model.ckpt-9"])
     found = SimpleNamespace(
-        estimator=SimpleNamespace(train_and_evaluate=recorder.takes("train_and_evaluate")),
+        estimator=SimpleNamespace(
+            train_and_evaluate=recorder.takes("train_and_evaluate"),
+            SessionRunHook=object,
+            SessionRunArgs=lambda step: step,
+        ),
+        compat=SimpleNamespace(v1=SimpleNamespace(train=SimpleNamespace(get_global_step=int))),
         io=SimpleNamespace(gfile=gfile),
         train=SimpleNamespace(get_checkpoint_state=lambda path: checkpoints),
         keras=SimpleNamespace(
-            callbacks=SimpleNamespace(ModelCheckpoint=ModelCheckpoint),
+            callbacks=SimpleNamespace(ModelCheckpoint=ModelCheckpoint, Callback=object),
             models=SimpleNamespace(load_model=recorder.takes("load_model", model)),
         ),
     )
@@ -80,7 +99,7 @@ def estimator(recorder: Recorder) -> Experiment:
     return Experiment(
         made,
         SimpleNamespace(input_fn=1, hooks=(), max_steps=9),
-        SimpleNamespace(
+        EvalSpec(
             input_fn=2, steps=3, hooks=(), name="n", exporters=[exporter], start_delay_secs=0,
             throttle_secs=0.01,
         ),
@@ -115,6 +134,7 @@ def test_a_stand_alone_evaluator_evaluates_each_checkpoint_up_to_the_last_step(
     assert recorder.names == ["estimator.evaluate", "export"] * 2
     evaluated = [how["checkpoint_path"] for name, how in recorder.calls if "checkpoint_path" in how]
     assert evaluated == ["/m/model.ckpt-5", "/m/model.ckpt-9"]
+    assert all(len(how["hooks"]) == 1 for _, how in recorder.calls if "hooks" in how)
 
 
 def test_horovod_trains_in_chief_and_workers_and_only_a_chief_writes(
@@ -148,6 +168,40 @@ def test_a_keras_model_is_fitted_and_what_it_saves_is_evaluated(
     recorder.calls.clear()
     _run(monkeypatch, experiment, "evaluator")
     assert recorder.names == ["load_model", "model.evaluate"] * 2
+
+
+@pytest.fixture
+def reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the task's metrics."""
+    monkeypatch.setenv("YTF_METRICS_FILE", str(tmp_path / "metrics"))
+    monkeypatch.setattr(report_metrics, "_reported", {})
+    return tmp_path / "metrics"
+
+
+def test_the_hook_of_an_evaluator_reports_its_figures(tensorflow: Any, reported: Path) -> None:
+    hook = program.estimator_hook(tensorflow, program.EvaluationMeter())
+    for step in (7, 7, 9):
+        hook.before_run(None)
+        hook.after_run(None, SimpleNamespace(results=step))
+    hook.end(None)
+    found = json.loads(reported.read_text())
+    assert (found["nb_eval_steps"], found["last_training_step"]) == (3, 9)
+    assert 0 < found["eval_step_mean_duration"] < 60
+    assert 0 < found["awake_time_ratio"] <= 1
+
+
+def test_a_callback_does_so_for_keras(tensorflow: Any, reported: Path) -> None:
+    callback = program.keras_callback(tensorflow, program.EvaluationMeter())
+    callback.model = SimpleNamespace(optimizer=SimpleNamespace(iterations=12))
+    callback.on_test_end()
+    assert not reported.exists(), "nothing was evaluated yet"
+    for batch in range(2):
+        callback.on_test_batch_begin(batch)
+        callback.on_test_batch_end(batch)
+    callback.model = SimpleNamespace()  # not compiled: the last step stays
+    callback.on_test_end()
+    found = json.loads(reported.read_text())
+    assert (found["nb_eval_steps"], found["last_training_step"]) == (2, 12)
 
 
 def test_what_is_no_experiment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

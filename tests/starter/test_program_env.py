@@ -40,9 +40,8 @@ def made(
         port=port,
         port_is_held=held,
     )
-    result = program_environment(
-        inherited or {}, config.framework, task, members, "/some dir/ä.json"
-    )
+    files = {"YTF_CLUSTER_SPEC_FILE": "/some dir/ä.json"}
+    result = program_environment(inherited or {}, config.framework, task, members, files)
     return {name.decode(): value.decode() for name, value in result.items()}
 
 

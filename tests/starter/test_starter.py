@@ -62,6 +62,7 @@ def test_heartbeats_and_the_exit_tell_what_the_program_uses(
     master: FakeMaster, start: Start
 ) -> None:
     starter = start(
+        "echo '{\"step\": 3}' > $YTF_METRICS_FILE; "
         "python3 -c 'x = bytearray(50000000); import os, time\n"
         'while not os.path.exists("go"): time.sleep(0.05)\'; true'
     )
@@ -75,10 +76,13 @@ def test_heartbeats_and_the_exit_tell_what_the_program_uses(
     told = msgspec.convert(master.polls[-1]["usage"], TaskUsage)
     assert told.attempt == 0
     assert told.processes >= 2
+    assert told.metrics == {"step": 3.0}
+    next(starter.cwd.glob(".ytf-metrics-*")).write_text('{"step": 4}')
     (starter.cwd / "go").touch()
     exited = msgspec.convert(master.expect("exited", 0)["usage"], TaskUsage)
     assert exited.peak_memory_bytes >= told.memory_bytes
     assert exited.elapsed_s >= told.elapsed_s
+    assert exited.metrics == {"step": 4.0}
 
 
 def test_after_its_exit_it_goes_on_polling(master: FakeMaster, start: Start) -> None:

@@ -119,7 +119,9 @@ def test_a_program_that_ends_before_the_first_sample_has_figures_too() -> None:
 def test_all_figures_are_those_that_masters_take() -> None:
     found = msgspec.convert(Program().after(FIRST_AFTER_S), TaskUsage)
     told = Program().after(FIRST_AFTER_S)
-    assert set(msgspec.to_builtins(found)) == {*told, "attempt"}
+    assert set(msgspec.to_builtins(found)) == {*told, "attempt", "metrics"}, (
+        "the starter adds these two"
+    )
 
 
 def test_figures_that_cannot_be_read_end_nothing(capfd: pytest.CaptureFixture[str]) -> None:

@@ -68,7 +68,12 @@ def test_a_job_and_its_tasks() -> None:
     found = read(
         metrics(
             status(
-                task(0, memory_mb=2, vcores=3, usage=task_usage(gpus=(gpu, gpu))),
+                task(
+                    0,
+                    memory_mb=2,
+                    vcores=3,
+                    usage=task_usage(gpus=(gpu, gpu), metrics={"loss": 0.5}),
+                ),
                 task(1, usage=task_usage(network_received_bytes=None)),
                 task(2, TaskState.FAILED, usage=task_usage()),
                 task(3, usage=task_usage(attempt=0)),
@@ -85,6 +90,7 @@ def test_a_job_and_its_tasks() -> None:
         ({**who, "gpu": "0"}, 0.75),
         ({**who, "gpu": "1"}, 0.75),
     ]
+    assert found["ytf_task_metric"] == [({**who, "metric": "loss"}, 0.5)]
     running = [labels for labels, value in found["ytf_job_state"] if value == 1]
     assert running == [{"job": "job_1", "state": "RUNNING"}]
     failed = {**who, "index": "2", "state": "FAILED"}

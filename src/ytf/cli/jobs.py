@@ -22,6 +22,7 @@ from ytf.client.job_lookup import select_jobs
 from ytf.client.status_text import describe_exit
 from ytf.errors import NotFoundError, YtfError
 from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
+from ytf.specs.usage import metrics_text
 from ytf.terminal_text import printable, printable_line
 
 _STATUS_TIMEOUT_S = 5.0
@@ -43,6 +44,14 @@ def status(job: str, *, backend: str | None = None, json: bool) -> int:
         print(f"{name + ':':<13}{printable_line(value)}")
     print()
     tables.show(TASK_HEADERS, [task_row(task) for task in found.tasks], sys.stdout)
+    metrics = [
+        (f"{task.group}:{task.index}", metrics_text(task.usage.metrics))
+        for task in found.tasks
+        if task.usage is not None and task.usage.metrics
+    ]
+    if metrics:
+        print()
+        tables.show(("task", "metrics"), metrics, sys.stdout)
     if found.diagnostics:
         print(f"\n{printable(found.diagnostics.rstrip())}")
     return 0

@@ -91,7 +91,8 @@ class ClientEnv:
         inherited = with_variables(os.environb, self._variables)
         inherited = with_variables(inherited, self._hdfs_variables(inherited))
         framework = by_name(self._credentials.spec.framework_of(CLIENT).value)
-        env = program_environment(inherited, framework, task, spec.members, self._spec_file.path)
+        files = {"YTF_CLUSTER_SPEC_FILE": self._spec_file.path}
+        env = program_environment(inherited, framework, task, spec.members, files)
         try:
             return ProgramCommand(shell_command(self._command, env), env, None, self._prepare)
         except OSError as exc:

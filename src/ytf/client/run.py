@@ -172,8 +172,11 @@ def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
         return submit_checked(spec, backend, keeps_results=True)
 
 
-def wait_or_kill(job: Job) -> JobStatus:
-    """Follow a job to its end, and log what happens. An interrupt kills the job first."""
+def wait_or_kill(job: Job, watch: Callable[[JobStatus], None] | None = None) -> JobStatus:
+    """Follow a job to its end, and log what happens. An interrupt kills the job first.
+
+    ``watch`` is called with each new status.
+    """
     handle = job._handle
     known: JobStatus | None = None
     try:
@@ -181,6 +184,8 @@ def wait_or_kill(job: Job) -> JobStatus:
         for status in follow(handle, notify=_log.warning):
             for line in describe_changes(known, status, reasons.between(known, status)):
                 _log.info("%s", line)
+            if watch is not None:
+                watch(status)
             known = status
     except KeyboardInterrupt:
         _log.warning("interrupted: killing job %s (interrupt again to leave at once)", job.id)

@@ -11,6 +11,7 @@ from typing import Any
 import cloudpickle
 
 from ytf.backends.api import JobBackend
+from ytf.client.evaluator_monitor import EvaluatorMonitor, Thresholds, check_thresholds
 from ytf.client.function_results import first_values
 from ytf.client.job import checked, choose_backend
 from ytf.client.run import submit_function, wait_or_kill
@@ -25,6 +26,7 @@ from ytf.client.topologies import (
 from ytf.errors import SpecError, did_you_mean
 from ytf.functions.payload import COMMAND
 from ytf.functions.pickling import Call
+from ytf.functions.shipped import report_metrics
 from ytf.functions.shipped import run_experiment as experiment_program
 from ytf.specs.event_kinds import EventKind
 from ytf.specs.ids import TaskId, task_id
@@ -69,7 +71,7 @@ def run_on_yarn(
     queue: str = "default",
     acls: Any = None,
     file_systems: Sequence[str] | None = None,
-    eval_monitor_log_thresholds: object = None,
+    eval_monitor_log_thresholds: Thresholds | None = None,
     nb_retries: int = 0,
     custom_task_module: str | None = None,
     name: str = "RunOnYarn",
@@ -86,7 +88,9 @@ def run_on_yarn(
     of this process. ``env`` are variables of the tasks, ``files`` go to their working
     directories, from which modules can be imported. With ``nb_retries`` all tasks are
     started again after a failure, so often. ``pre_script_hook`` is shell that runs before
-    each task's Python. ``backend`` is as in :func:`ytf.submit`: the same call runs on one
+    each task's Python. The figures of evaluators are logged as they change, and are in
+    ``Job.status()``; ``eval_monitor_log_thresholds`` leaves out of the log what is below or
+    above. ``backend`` is as in :func:`ytf.submit`: the same call runs on one
     machine.
 
     Raises ``RunFailed`` with the first failure, and ``SpecError`` for what ytf does not
@@ -101,11 +105,8 @@ def run_on_yarn(
         cuda_runtime_hdfs_path,
         "let the environment bring CUDA (pip's tensorflow[and-cuda]), or get it in pre_script_hook",
     )
-    _refuse(
-        "eval_monitor_log_thresholds",
-        eval_monitor_log_thresholds,
-        "ytf does not monitor evaluators; their figures are in their summaries and logs",
-    )
+    thresholds = eval_monitor_log_thresholds or {}
+    check_thresholds(thresholds)
     if file_systems:
         _log.info("file_systems is not needed: tasks read any HDFS that needs no Kerberos")
     kind, framework = _task_kind(custom_task_module)
@@ -136,13 +137,16 @@ def run_on_yarn(
         experiment_program.run_experiment,
         (experiment_fn, kind, (board.tb_extra_args if board else None) or ""),
     )
-    # Travels as code: the tasks' environment need not have ytf.
-    cloudpickle.register_pickle_by_value(experiment_program)
+    # They travel as code: the tasks' environment need not have ytf.
+    shipped = (experiment_program, report_metrics)
+    for module in shipped:
+        cloudpickle.register_pickle_by_value(module)
     try:
         job = submit_function(call, spec, choose_backend(backend))
     finally:
-        cloudpickle.unregister_pickle_by_value(experiment_program)
-    wait_or_kill(job)
+        for module in shipped:
+            cloudpickle.unregister_pickle_by_value(module)
+    wait_or_kill(job, EvaluatorMonitor(thresholds, _log.info).take)
     return _metrics(first_values(job), job.events(), specs)
 
 

@@ -3,11 +3,12 @@
 A starter measures them (``ytf.starter.usage_meter``) and sends them with its
 heartbeats and with the report of the program's exit. The field names are a
 contract with readers of ``--json``. Every value is bounded, because what
-starters send is kept.
+starters send is kept. What a program reports of itself (``metrics``) goes with them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -17,6 +18,8 @@ _Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 _Rate = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Metric = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+_MetricName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_./-]{0,63}$")]
 
 
 class GpuUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +64,8 @@ class TaskUsage(msgspec.Struct, frozen=True, kw_only=True):
     gpus: Annotated[tuple[GpuUsage, ...], msgspec.Meta(max_length=64)] = ()
     peak_gpu_memory_bytes: _Bytes = 0
     """Of all its GPUs together."""
+    metrics: Annotated[dict[_MetricName, _Metric], msgspec.Meta(max_length=32)] = {}
+    """What the program last reported of itself (``YTF_METRICS_FILE``)."""
 
     def with_peaks_of(self, other: TaskUsage | None) -> TaskUsage:
         """The same, with the higher peaks of both."""
@@ -92,6 +97,11 @@ class TaskUsage(msgspec.Struct, frozen=True, kw_only=True):
     def is_newer_than(self, other: TaskUsage) -> bool:
         """Whether this is of a later attempt, or of a later moment of the same one."""
         return (self.attempt, self.elapsed_s) > (other.attempt, other.elapsed_s)
+
+
+def metrics_text(metrics: Mapping[str, float]) -> str:
+    """Metrics in one line: ``step 100, loss 0.3``."""
+    return ", ".join(f"{name} {value:.6g}" for name, value in metrics.items())
 
 
 class UsageHistory(msgspec.Struct, frozen=True, kw_only=True):

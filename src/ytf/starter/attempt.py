@@ -74,6 +74,10 @@ class TaskAttempt:
         self.sync: Optional[SyncHelper] = None
         self.usage: Optional[Dict[str, Any]] = None
 
+    def usage_of(self, usage: Dict[str, Any], metrics: Dict[str, float]) -> Dict[str, Any]:
+        """Return what a program of this attempt uses and reports, for the master."""
+        return dict(usage, attempt=self.number, metrics=metrics)
+
 
 def prepare(starter: Starter, attempt: TaskAttempt) -> None:
     """Make the node able to run the program; a starter on one that cannot does not register.
@@ -301,9 +305,12 @@ def make_environment(starter: Starter, attempt: TaskAttempt) -> None:
     elif starter.gpus is not None:
         inherited = with_variables(inherited, starter.runner.gpu_variables(starter.gpus))
     inherited = with_variables(inherited, _hdfs_variables(starter, inherited))
-    attempt.env = program_environment(
-        inherited, config.framework, task, spec.members, starter.spec_file.path
-    )
+    starter.metrics.remove()
+    files = {
+        "YTF_CLUSTER_SPEC_FILE": starter.spec_file.path,
+        "YTF_METRICS_FILE": starter.metrics.path,
+    }
+    attempt.env = program_environment(inherited, config.framework, task, spec.members, files)
     processes = process_environments(config.framework, task, spec.members)
     if len(processes) == 1:
         attempt.env.update(processes[0])
@@ -372,7 +379,7 @@ def run(starter: Starter, attempt: TaskAttempt) -> None:
     attempt.exit = program.exit
     usage = program.usage()
     if usage is not None:
-        attempt.usage = dict(usage, attempt=attempt.number)
+        attempt.usage = attempt.usage_of(usage, starter.metrics.read())
     starter.program = None
 
 

@@ -55,11 +55,11 @@ def program_environment(
     framework: FrameworkProfile,
     task: TaskContext,
     members: Mapping[str, List[str]],
-    spec_file: str,
+    files: Mapping[str, str],
 ) -> Dict[bytes, bytes]:
     """Return what all processes of the program share: inherited variables, and those made here.
 
-    ``members`` is the cluster spec, ``spec_file`` the path of its file.
+    ``members`` is the cluster spec. ``files`` are paths of files, by their variables.
     A variable made here that is too long for Linux is left out, not cut:
     the program finds the peers in ``YTF_CLUSTER_SPEC_FILE``.
     """
@@ -68,7 +68,7 @@ def program_environment(
     for name in framework.interface_variables:
         if task.interface is not None:
             result.setdefault(os.fsencode(name), os.fsencode(task.interface))
-    for name, value in _variables(framework, task, members, spec_file).items():
+    for name, value in _variables(framework, task, members, files).items():
         key, data = os.fsencode(name), os.fsencode(value)
         result.pop(key, None)
         if len(key) + 1 + len(data) + 1 <= LONGEST:
@@ -80,7 +80,7 @@ def _variables(
     framework: FrameworkProfile,
     task: TaskContext,
     members: Mapping[str, List[str]],
-    spec_file: str,
+    files: Mapping[str, str],
 ) -> Dict[str, str]:
     made = {
         "DTF_TASK_JOB_NAME": task.group,
@@ -91,7 +91,7 @@ def _variables(
         "YTF_ATTEMPT": str(task.attempt),
         "YTF_GENERATION": str(task.generation),
         "YTF_TASK_HOST": task.host,
-        "YTF_CLUSTER_SPEC_FILE": spec_file,
+        **files,
         STARTED_BY: own_mark(),
     }
     for group, hosts in members.items():
@@ -145,6 +145,11 @@ def cluster_spec_path(container: str) -> str:
     The container is in the name because several clients may share a directory.
     """
     return os.path.join(os.getcwd(), ".ytf-cluster-spec-%s.json" % container.replace("/", "_"))
+
+
+def metrics_path(container: str) -> str:
+    """Return where a container's program reports its metrics, likewise."""
+    return os.path.join(os.getcwd(), ".ytf-metrics-%s" % container.replace("/", "_"))
 
 
 def hostfile_path(container: str) -> str:

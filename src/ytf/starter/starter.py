@@ -42,8 +42,10 @@ from ytf.starter.program_env import (
     ClusterSpecFile,
     cluster_spec_path,
     hostfile_path,
+    metrics_path,
     remove_file,
 )
+from ytf.starter.program_metrics import MetricsFile
 from ytf.starter.registry import make_registry_client
 from ytf.starter.shells import Shells
 from ytf.wire.address import join_address, own_address, split_url
@@ -90,6 +92,7 @@ class Starter:
         self.desired = DesiredState()
         self.spec_file = ClusterSpecFile(cluster_spec_path(config.container))
         self.hostfile = hostfile_path(config.container)
+        self.metrics = MetricsFile(metrics_path(config.container))
         self.host = config.host or own_address(config.master)
         self.inbox: SimpleQueue[InboxMessage] = SimpleQueue()
         self.port: Union[TaskPort, HorovodPort] = self._make_port(config)
@@ -172,6 +175,7 @@ class Starter:
             self.registry.close()
             self.spec_file.remove()
             remove_file(self.hostfile)
+            self.metrics.remove()
             self.port.close()
             kill_orphans()
             self.runner.remove_orphans()
@@ -249,7 +253,7 @@ class Starter:
         }
         usage = program.usage()
         if usage is not None:
-            condition["usage"] = dict(usage, attempt=self.attempt.number)
+            condition["usage"] = self.attempt.usage_of(usage, self.metrics.read())
         return condition
 
     # Internals of the main thread

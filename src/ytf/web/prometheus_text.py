@@ -109,6 +109,12 @@ def _lines(status: JobStatus) -> Iterator[str]:
             for number, gpu in enumerate(usage.gpus)
         ]
         yield from _metric(f"task_{name}", "gauge", text, samples)
+    reported: list[_Sample] = [
+        ({**who, "metric": name}, value)
+        for who, usage in running
+        for name, value in usage.metrics.items()
+    ]
+    yield from _metric("task_metric", "gauge", "What the program reports of itself.", reported)
 
 
 def _of_tasks(

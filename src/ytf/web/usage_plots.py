@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from ytf.specs.amounts import short_bytes
 from ytf.specs.ids import TaskId, task_id
 from ytf.specs.status import JobStatus, TaskStatus
-from ytf.specs.usage import TaskUsage, UsageHistory
+from ytf.specs.usage import TaskUsage, UsageHistory, metrics_text
 from ytf.web.markup import Markup, join, tag
 
 FindHistory = Callable[[TaskId], UsageHistory | None]
@@ -19,7 +19,7 @@ FindHistory = Callable[[TaskId], UsageHistory | None]
 MOST_PLOTS = 100
 """How many tasks are shown; ``api/usage`` has them all."""
 _WIDTH, _HEIGHT = 120, 24
-_COLUMNS = ("Task", "CPU", "Memory", "Disk", "Network", "GPU")
+_COLUMNS: tuple[str, ...] = ("Task", "CPU", "Memory", "Disk", "Network")
 
 
 def usage_section(status: JobStatus, history: FindHistory) -> Markup:
@@ -27,8 +27,12 @@ def usage_section(status: JobStatus, history: FindHistory) -> Markup:
     known = [task for task in status.tasks if task.usage is not None]
     if not known:
         return tag("section", id="usage")
-    has_gpus = any(task.usage is not None and task.usage.peak_gpu_memory_bytes for task in known)
-    columns = _COLUMNS if has_gpus else _COLUMNS[:-1]
+    usages = [task.usage for task in known if task.usage is not None]
+    columns = _COLUMNS
+    if any(usage.peak_gpu_memory_bytes for usage in usages):
+        columns += ("GPU",)
+    if any(usage.metrics for usage in usages):
+        columns += ("Metrics",)
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in columns)))
     rows = [
         _row(task, task.usage, history(task_id(task.group, task.index)), columns)
@@ -71,6 +75,7 @@ def _row(
         ),
         "Network": _network(usage, plot),
         "GPU": _gpu(usage, plot, live),
+        "Metrics": tag("small", metrics_text(usage.metrics)),
     }
     shown = (tag("td", cells[name], data_label=name) for name in columns)
     return tag("tr", *shown)

@@ -48,8 +48,8 @@ _PACKAGES = Path(__file__).resolve().parents[3]
 # A task may submit a job. These variables are the task's own and not those of the new job.
 _TASK_VARIABLES = (
     "YTF_STARTER", "YTF_JOB_ID", "YTF_CONTAINER_ID", "YTF_TASK", "YTF_ATTEMPT", "YTF_GENERATION",
-    "YTF_TASK_PORT", "YTF_TASK_HOST", "YTF_CLUSTER_SPEC_FILE", "YTF_STARTED_BY", "YTF_NODE_FD",
-    "YTF_READY_FD",
+    "YTF_TASK_PORT", "YTF_TASK_HOST", "YTF_CLUSTER_SPEC_FILE", "YTF_METRICS_FILE",
+    "YTF_STARTED_BY", "YTF_NODE_FD", "YTF_READY_FD",
 )  # fmt: skip
 
 

@@ -63,6 +63,9 @@ TASK_VARIABLES: dict[str, str] = {
     "YTF_STARTED_BY": "Which starter started the program; ytf finds leftover processes by it.",
     "YTF_CLUSTER_SPEC_FILE": "The path of a JSON file with all addresses. Addresses that do not "
     "fit a variable (128 KiB) are only there.",
+    "YTF_METRICS_FILE": "Where the program may write numbers for `ytf status`, the job's page and "
+    'Prometheus to show, as a JSON object: {"step": 100, "loss": 0.3}. The file is replaced, or '
+    "renamed to this name, with each report; from Python: `ytf.report_metrics`.",
 }
 """The variables that a task's program finds in its environment."""
 

@@ -3,7 +3,7 @@
 Its functions travel to the tasks as code. They use the standard library, and TensorFlow,
 Horovod and PyTorch of the user's environment, which they import by name: ytf has none to be
 checked against. Which kind of experiment it is, the name of its class tells: nothing of ytf is
-imported.
+imported but ``report_metrics``, which travels as code, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ytf.functions.shipped.report_metrics import report_metrics
+
 TRAIN = "train"
 EVALUATE = "evaluate"
 HOROVOD = "horovod"
@@ -23,6 +25,7 @@ PYTORCH = "pytorch"
 _NO_CHECKPOINT_S = 1200.0
 """How long an evaluator waits for a new checkpoint before it ends."""
 _KERAS_PAUSE_S = 30.0
+_REPORT_EVERY_S = 1.0
 
 
 def run_experiment(experiment_fn: Callable[[], Any], kind: str, tensorboard_args: str) -> Any:
@@ -57,10 +60,82 @@ def run_experiment(experiment_fn: Callable[[], Any], kind: str, tensorboard_args
         train(experiment, group)
     else:
         tf = importlib.import_module("tensorflow")
-        tf.estimator.train_and_evaluate(
-            experiment.estimator, experiment.train_spec, experiment.eval_spec
-        )
+        spec = experiment.eval_spec
+        if group == "evaluator":
+            spec = spec._replace(hooks=(*spec.hooks, estimator_hook(tf, EvaluationMeter())))
+        tf.estimator.train_and_evaluate(experiment.estimator, experiment.train_spec, spec)
     return began, time.time()
+
+
+class EvaluationMeter:
+    """Counts and times the steps of an evaluator, and reports them by tf-yarn's names."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._reported = 0.0
+        self._steps = 0
+        self._busy_s = 0.0
+
+    def add(self, took_s: float, training_step: int | None) -> None:
+        """Count one step, which evaluated what the training had reached at ``training_step``."""
+        self._steps += 1
+        self._busy_s += took_s
+        now = time.monotonic()
+        if self._steps > 1 and now - self._reported < _REPORT_EVERY_S:
+            return
+        self._reported = now
+        self.report(training_step)
+
+    def report(self, training_step: int | None) -> None:
+        """Report all steps so far."""
+        if not self._steps:
+            return
+        figures: dict[str, float] = {
+            "nb_eval_steps": self._steps,
+            "eval_step_mean_duration": self._busy_s / self._steps,
+            "awake_time_ratio": self._busy_s / max(time.monotonic() - self._began, 1e-9),
+        }
+        if training_step is not None:
+            figures["last_training_step"] = training_step
+        report_metrics(figures)
+
+
+def estimator_hook(tf: Any, meter: EvaluationMeter) -> Any:
+    """A hook of an Estimator that measures each step of an evaluation."""
+
+    class MeasuringHook(tf.estimator.SessionRunHook):  # type: ignore[misc]
+        def before_run(self, run_context: Any) -> Any:
+            self.began = time.monotonic()
+            return tf.estimator.SessionRunArgs(tf.compat.v1.train.get_global_step())
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            self.training_step = int(run_values.results)
+            meter.add(time.monotonic() - self.began, self.training_step)
+
+        def end(self, session: Any) -> None:
+            meter.report(self.training_step)
+
+    return MeasuringHook()
+
+
+def keras_callback(tf: Any, meter: EvaluationMeter) -> Any:
+    """A callback of Keras that measures each batch of an evaluation."""
+
+    class MeasuringCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
+            self.began = time.monotonic()
+
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            meter.add(time.monotonic() - self.began, self.training_step())
+
+        def on_test_end(self, logs: Any = None) -> None:
+            meter.report(self.training_step())
+
+        def training_step(self) -> int | None:
+            optimizer = getattr(self.model, "optimizer", None)
+            return None if optimizer is None else int(optimizer.iterations)
+
+    return MeasuringCallback()
 
 
 def fit(experiment: Any, group: str) -> None:
@@ -148,6 +223,7 @@ def evaluate(experiment: Any) -> None:
     tf = importlib.import_module("tensorflow")
     estimator, spec = experiment.estimator, experiment.eval_spec
     last_step = experiment.train_spec.max_steps
+    hooks = (*(spec.hooks or ()), estimator_hook(tf, EvaluationMeter()))
     done = evaluated_steps(tf, os.path.join(estimator.model_dir, "eval"))
     time.sleep(spec.start_delay_secs)
     newest = time.monotonic()
@@ -163,7 +239,7 @@ def evaluate(experiment: Any) -> None:
             result = estimator.evaluate(
                 spec.input_fn,
                 steps=spec.steps,
-                hooks=spec.hooks,
+                hooks=hooks,
                 name=spec.name,
                 checkpoint_path=path,
             )
@@ -194,13 +270,15 @@ def keras_evaluate(experiment: Any) -> None:
     """Evaluate each model that the training saves below its directory, until it is stopped."""
     tf = importlib.import_module("tensorflow")
     done: set[str] = set()
+    callback = keras_callback(tf, EvaluationMeter())
     newest = time.monotonic()
     while time.monotonic() - newest < _NO_CHECKPOINT_S:
         for path in saved_models(tf, experiment.model_dir):
             if path not in done:
                 print(f"evaluating {path}", flush=True)
                 model = tf.keras.models.load_model(path)
-                print(model.evaluate(experiment.validation_data_fn()), flush=True)
+                data = experiment.validation_data_fn()
+                print(model.evaluate(data, callbacks=[callback]), flush=True)
                 done.add(path)
                 newest = time.monotonic()
         time.sleep(_KERAS_PAUSE_S)
