@@ -84,7 +84,7 @@ impl Clusters {
                 }),
             ) {
                 Some(Ok(value)) => return Ok(value),
-                Some(Err(error)) => Some(Failure::of(&self.shown(location), &error)),
+                Some(Err(error)) => Some(self.failure(location, &error)),
                 None => None,
             };
             match &told {
@@ -114,12 +114,17 @@ impl Clusters {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.within(left, future) {
             Some(Ok(value)) => Ok(value),
-            Some(Err(error)) => Err(Failure::of(&self.shown(location), &error)),
+            Some(Err(error)) => Err(self.failure(location, &error)),
             None => Err(Failure::new(
                 Code::DeadlineExceeded,
                 format!("{}: HDFS was silent for {}", self.shown(location), limit()),
             )),
         }
+    }
+
+    /// What hdfs-native's error about a file is for TensorFlow.
+    pub fn failure(&self, location: &Location, error: &HdfsError) -> Failure {
+        Failure::of(&self.shown(location), error)
     }
 
     /// The result of a future, unless it takes too long.

@@ -1,8 +1,9 @@
 //! Files that are read: at any place, by many threads, and quickly from front to back.
 //!
 //! From the second read that goes on where the last one ended, the rest of the file
-//! is streamed: DataNodes send while TensorFlow works. Reads elsewhere fetch
-//! just what they ask for. If all DataNodes of a block are lost, the file is opened
+//! is read ahead, by a task of its own: DataNodes send while TensorFlow works. What has
+//! arrived is handed over in batches, because to wake a task for each packet would cost
+//! TensorFlow's thread more than to copy it. Reads elsewhere fetch just what they ask for. If all DataNodes of a block are lost, the file is opened
 //! anew, which asks the NameNode where its blocks are now.
 
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -10,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use futures::StreamExt;
-use futures::stream::BoxStream;
 use hdfs_native::HdfsError;
 use hdfs_native::file::FileReader;
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::task::JoinHandle;
 
 use crate::calls::{Try, timeout};
 use crate::cluster::clusters;
@@ -21,6 +23,10 @@ use crate::location::Location;
 
 /// A gap that is read over rather than sought over.
 const SKIPPED: u64 = 1 << 20;
+/// How many packets, which are 64 KiB, are handed over at once, if so many have arrived.
+const PACKETS: usize = 16;
+/// How many batches are kept for the next reads of a file.
+const BATCHES: usize = 2;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -36,12 +42,29 @@ impl Opened {
     }
 }
 
+type Batch = Vec<Result<Bytes, HdfsError>>;
+
 /// The rest of a file, on its way.
 struct Ahead {
     position: u64,
     chunk: Bytes,
-    chunks: BoxStream<'static, Result<Bytes, HdfsError>>,
+    batch: std::vec::IntoIter<Result<Bytes, HdfsError>>,
+    batches: Receiver<Batch>,
+    task: JoinHandle<()>,
     opened: Arc<Opened>,
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Ahead {
+    /// Forget it without a trace: in a forked child, its task belongs to the parent's threads.
+    fn leave_to_parent(self) {
+        std::mem::forget(self);
+    }
 }
 
 /// What a file's reads in sequence share.
@@ -157,14 +180,24 @@ impl Reader {
             // Another thread is reading: this is no sequence.
             Err(TryLockError::WouldBlock) => return self.read_there(opened, position, buffer),
         };
-        let usable = sequence.ahead.take().filter(|ahead| {
-            Arc::ptr_eq(&ahead.opened, opened)
-                && (ahead.position..=ahead.position + SKIPPED).contains(&position)
-        });
-        let ahead = match usable {
-            Some(ahead) => Some(ahead),
-            None if position == sequence.end && position > 0 => Some(self.stream(opened, position)),
-            None => None,
+        let ahead = match sequence.ahead.take() {
+            Some(ahead)
+                if Arc::ptr_eq(&ahead.opened, opened)
+                    && (ahead.position..=ahead.position + SKIPPED).contains(&position) =>
+            {
+                Some(ahead)
+            }
+            other => {
+                if let Some(ahead) = other
+                    && ahead.opened.process != opened.process
+                {
+                    ahead.leave_to_parent();
+                }
+                let is_next = position == sequence.end && position > 0;
+                is_next
+                    .then(|| self.read_ahead(opened, position))
+                    .transpose()?
+            }
         };
         let count = match ahead {
             Some(mut ahead) => {
@@ -189,17 +222,26 @@ impl Reader {
         Ok(buffer.len())
     }
 
-    fn stream(&self, opened: &Arc<Opened>, position: u64) -> Ahead {
+    fn read_ahead(&self, opened: &Arc<Opened>, position: u64) -> Result<Ahead, Failure> {
         let length = (opened.length() - position) as usize;
-        Ahead {
+        let packets = opened.file.read_range_stream(position as usize, length);
+        let (sender, batches) = mpsc::channel(BATCHES);
+        let task = clusters()?.runtime.spawn(async move {
+            let mut arrived = packets.ready_chunks(PACKETS).boxed();
+            while let Some(batch) = arrived.next().await {
+                if sender.send(batch).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Ahead {
             position,
             chunk: Bytes::new(),
-            chunks: opened
-                .file
-                .read_range_stream(position as usize, length)
-                .boxed(),
+            batch: Batch::new().into_iter(),
+            batches,
+            task,
             opened: Arc::clone(opened),
-        }
+        })
     }
 
     /// The bytes from `position` on, as many as have arrived and at least one.
@@ -218,20 +260,36 @@ impl Reader {
             if taken == buffer.len() {
                 return Ok(taken);
             }
-            let next = clusters()?.transfer(Instant::now() + timeout(), &self.location, async {
-                ahead.chunks.next().await.transpose()
-            });
-            match next {
-                Ok(Some(chunk)) => ahead.chunk = chunk,
-                Ok(None) => {
-                    return Err(Failure::new(
-                        Code::Unavailable,
-                        format!("{}: its DataNodes sent less than it has", self.location),
-                    ));
-                }
-                Err(failure) => return Err(failure),
-            }
+            ahead.chunk = self.next(ahead)?;
         }
+    }
+
+    /// The next packet, once it has arrived.
+    fn next(&self, ahead: &mut Ahead) -> Result<Bytes, Failure> {
+        if ahead.batch.len() == 0
+            && let Some(batch) = self.next_batch(ahead)?
+        {
+            ahead.batch = batch.into_iter();
+        }
+        match ahead.batch.next() {
+            Some(Ok(packet)) => Ok(packet),
+            Some(Err(error)) => Err(clusters()?.failure(&self.location, &error)),
+            None => Err(Failure::new(
+                Code::Unavailable,
+                format!("{}: its DataNodes sent less than it has", self.location),
+            )),
+        }
+    }
+
+    /// What has arrived since the last time, at least one packet; none at the end.
+    fn next_batch(&self, ahead: &mut Ahead) -> Result<Option<Batch>, Failure> {
+        if let Ok(batch) = ahead.batches.try_recv() {
+            return Ok(Some(batch));
+        }
+        let deadline = Instant::now() + timeout();
+        clusters()?.transfer(deadline, &self.location, async {
+            Ok(ahead.batches.recv().await)
+        })
     }
 
     /// The file as last opened, by this process.
