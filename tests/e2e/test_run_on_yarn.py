@@ -7,28 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.harness import Ytf
+from tests.functions.tensorflow_stub import STUB
 
 TENSORFLOW = Path(__file__).parents[2] / ".venv-tf"
-STUB = """
-import json, os, time
-from pathlib import Path
-from types import SimpleNamespace
-compat = SimpleNamespace(v1=SimpleNamespace(train=SimpleNamespace(get_global_step=int)))
-class estimator:
-    SessionRunHook, SessionRunArgs = object, int
-    @staticmethod
-    def train_and_evaluate(estimator, train_spec, eval_spec):
-        task = json.loads(os.environ["TF_CONFIG"])["task"]
-        for hook in eval_spec.hooks:
-            hook.before_run(None)
-            hook.after_run(None, SimpleNamespace(results=40))
-            hook.end(None)
-        Path(os.environ["SEEN"], "%s-%d" % (task["type"], task["index"])).touch()
-        if task["type"] == "ps":
-            time.sleep(600)
-        if train_spec == "broken" and task["type"] == "worker":
-            raise ArithmeticError("the loss is not a number")
-"""
+TENSORFLOW_215 = Path(__file__).parents[2] / ".venv-tf215"
 EXAMPLE = """
 import collections, logging, os, sys
 import ytf
@@ -132,3 +114,53 @@ def test_a_keras_experiment_trains_in_an_environment_without_ytf(ytf: Ytf) -> No
     done = ytf.run("python", "train.py", str(TENSORFLOW), timeout_s=250)
     assert done.stdout == "True\n"
     assert sorted(each.name for each in ytf.gate.iterdir()) == ["model-1.keras", "model-2.keras"]
+
+
+ESTIMATOR = """
+import sys
+import ytf
+from ytf import Experiment, TaskSpec, run_on_yarn
+
+def experiment_fn():
+    import numpy as np
+    import tensorflow as tf
+
+    def wines(repeat):
+        acidity = np.linspace(0, 1, 64, dtype="float32")
+        examples = {"acidity": acidity}, (acidity > 0.5).astype("int64")
+        return tf.data.Dataset.from_tensor_slices(examples).repeat(repeat).batch(16)
+
+    estimator = tf.estimator.LinearClassifier(
+        [tf.feature_column.numeric_column("acidity")],
+        model_dir=sys.argv[2],
+        config=tf.estimator.RunConfig(save_checkpoints_steps=20),
+    )
+    return Experiment(
+        estimator,
+        tf.estimator.TrainSpec(lambda: wines(None), max_steps=40),
+        tf.estimator.EvalSpec(lambda: wines(1), steps=None, start_delay_secs=0, throttle_secs=1),
+    )
+
+groups = ("chief", "worker", "ps", "evaluator")
+specs = {name: TaskSpec(memory="2 GiB", vcores=1) for name in groups}
+metrics = run_on_yarn(sys.argv[1], experiment_fn, specs)
+print(metrics.total_training_duration is not None, metrics.total_eval_duration is not None)
+tasks = {each.group: each for each in ytf.job("@last").status().tasks}
+figures = tasks["evaluator"].usage.metrics
+print(figures["last_training_step"] >= 40, figures["nb_eval_steps"] >= 4)
+print(", ".join(sorted(figures)))
+"""
+
+
+@pytest.mark.tensorflow
+def test_an_estimator_trains_and_is_evaluated_with_the_last_tensorflow_that_has_them(
+    ytf: Ytf,
+) -> None:
+    (ytf.work / "train.py").write_text(ESTIMATOR.replace("sys.argv[2]", repr(str(ytf.gate))))
+    done = ytf.run("python", "train.py", str(TENSORFLOW_215), timeout_s=400)
+    assert done.stdout.splitlines() == [
+        "True True",
+        "True True",
+        "awake_time_ratio, eval_step_mean_duration, last_training_step, nb_eval_steps",
+    ]
+    assert (ytf.gate / "eval").is_dir(), "the evaluator's summaries"
