@@ -77,6 +77,10 @@ def test_wrong_arguments_are_type_errors(args: tuple[Any, ...], options: Any) ->
         run_on_yarn(*args, **options)
 
 
+def test_what_ytf_does_not_need_is_not_used() -> None:
+    assert submitted(experiment_fn, CHIEF, skein_client=object(), file_systems=["hdfs://x"])
+
+
 def test_keywords_reach_the_job(tmp_path: Path) -> None:
     (tmp_path / "a.py").touch()
     spec = submitted(
@@ -114,7 +118,6 @@ def test_keywords_reach_the_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"skein_client": object()}, "skein_client: this is not supported"),
         ({"cuda_runtime_hdfs_path": "hdfs:///c"}, "cuda_runtime_hdfs_path: this is not supported"),
         (
             {"eval_monitor_log_thresholds": {"nb_eval_step": (0, 1)}},

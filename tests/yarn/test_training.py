@@ -179,6 +179,41 @@ def losses(yarn: Yarn, job: str) -> list[tuple[float, int, float]]:
         return []
 
 
+SUMMARIES = """
+import os, pathlib, time
+import tensorflow as tf
+
+writer = tf.summary.create_file_writer("logs")
+with writer.as_default():
+    for step in range(3):
+        tf.summary.scalar("loss", 1 / (1 + step), step)
+writer.flush()
+print("written", flush=True)
+while not (pathlib.Path(os.environ["GATE"]) / "go").exists():
+    time.sleep(0.1)
+"""
+
+
+def test_tensorboard_shows_summaries_that_are_synced_while_they_are_written(
+    yarn: Yarn, gate: str
+) -> None:
+    (yarn.work / "program.py").write_text(SUMMARIES)
+    with nameservice(yarn.cluster, "users"):
+        job = submit(
+            yarn, "--tensorboard", "-o", "hdfs://users/user1/synced", "-r", "worker:1",
+            "--sync_checkpoints", "logs:hdfs://users/user1/synced", "-s", "program.py",
+            f"{gate} export GATE; exec python $DTF_TASK_SCRIPT",
+        )  # fmt: skip
+        with yarn.started("ytf", "logs", "-f", job, "worker:0") as logs:
+            assert any("| written" in line for line in logs.output), yarn.status(job)
+        seen = eventually(lambda: losses(yarn, job), 120, "TensorBoard shows the loss")
+        assert [value for _, _, value in seen] == pytest.approx([1, 1 / 2, 1 / 3])
+        assert yarn.status(job)["state"] == "RUNNING"
+        yarn.open_gate()
+        yarn.wait(job, "SUCCEEDED")
+    yarn.nothing_is_left(job)
+
+
 def test_multi_worker_mirrored(yarn: Yarn) -> None:
     job = submit(
         yarn, "-r", "worker:2", "-o", str(yarn.work / "plane"),

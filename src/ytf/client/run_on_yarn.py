@@ -99,7 +99,8 @@ def run_on_yarn(
     pyenv_zip_path, experiment_fn, task_specs = _arguments(
         positional, pyenv_zip_path, experiment_fn, task_specs
     )
-    _refuse("skein_client", skein_client, "ytf does without skein: leave it out")
+    if skein_client is not None:
+        _log.info("skein_client is not needed: ytf has no process that several jobs could share")
     _refuse(
         "cuda_runtime_hdfs_path",
         cuda_runtime_hdfs_path,
