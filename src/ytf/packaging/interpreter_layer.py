@@ -9,6 +9,7 @@ are read: the machines of Hadoop and TensorFlow.
 
 from __future__ import annotations
 
+import glob
 import mmap
 import os
 import struct
@@ -27,10 +28,10 @@ from ytf.packaging.layers import (
     walk,
 )
 
-# Parts of the standard library: its tests, idlelib, turtledemo, and what installs or converts.
-_LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idlelib", "turtledemo"}
-_LEFT_OUT |= {"ensurepip", "lib2to3", "idle_test"}
-# Conda's own records and packages; headers and manuals, which are used only to build.
+# Parts of the standard library that no program imports: its tests, idlelib, turtledemo.
+_LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idlelib", "idle_test"}
+_LEFT_OUT |= {"turtledemo"}
+# Conda's own records and packages; manuals, and headers of other than Python itself.
 _CONDA_LEFT_OUT = {"conda-meta", "pkgs", "envs", "include", "man", "doc", "cmake", "pkgconfig"}
 _ORIGIN = b"$ORIGIN/../lib"
 
@@ -83,6 +84,7 @@ def make_interpreter(found: Installation) -> Interpreter:
 
 
 def _files(found: Installation) -> Iterator[LayerEntry]:
+    yield from _headers(found)
     if found.is_conda:
         yield from walk(found.base_prefix, "", _skip_conda)
         return
@@ -91,6 +93,17 @@ def _files(found: Installation) -> Iterator[LayerEntry]:
     yield from walk(stdlib, place, _skip)
     if found.library and os.path.exists(found.library):
         yield file_entry(f"lib/{os.path.basename(found.library)}", found.library)
+
+
+def _headers(found: Installation) -> Iterator[LayerEntry]:
+    """Yield ``Python.h`` and those that it includes: some programs compile when they run."""
+    into = f"include/python{found.version}"
+    place = os.path.join(found.base_prefix, into)
+    if os.path.isdir(place):
+        # Debian has the one that depends on the machine elsewhere.
+        for own in glob.glob(f"{glob.escape(found.base_prefix)}/include/*/{into[8:]}/pyconfig.h"):
+            yield file_entry(f"{into}/pyconfig.h", own)
+        yield from walk(place, into)
 
 
 def _skip(item: os.DirEntry[str]) -> bool:

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping
 
 _VERSION = 1
+_ACTIVATE = """\
+# Made by ytf. Programs of tasks have this environment already: this is for those that ask twice.
+VIRTUAL_ENV=%s
+export VIRTUAL_ENV
+PATH="$VIRTUAL_ENV/bin:$PATH"
+export PATH
+unset PYTHONHOME
+deactivate() { :; }
+"""
 
 
 class AssemblyError(Exception):
@@ -70,6 +79,7 @@ def _make(plan: Dict[str, Any], places: List[str], interpreter: str, target: str
         os.mkdir(making)
         _link(plan["tree"], places, making, "")
         _python(plan["python"], interpreter, making)
+        _activate(making, target)
     except OSError as exc:
         _remove(making)
         raise AssemblyError("the environment cannot be made at %s: %s" % (target, exc)) from exc
@@ -101,6 +111,13 @@ def _python(version: str, interpreter: str, folder: str) -> None:
     with open(os.path.join(folder, "pyvenv.cfg"), "w", encoding="utf-8") as file:
         file.write("home = %s\n" % os.path.dirname(interpreter))
         file.write("include-system-site-packages = false\nversion = %s\n" % version)
+
+
+def _activate(folder: str, target: str) -> None:
+    """Write ``bin/activate``, which names the directory where the environment will be."""
+    quoted = "'%s'" % target.replace("'", "'\\''")
+    with open(os.path.join(folder, "bin", "activate"), "w", encoding="utf-8") as file:
+        file.write(_ACTIVATE % quoted)
 
 
 def _remove(folder: str) -> None:
