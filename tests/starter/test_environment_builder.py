@@ -156,6 +156,12 @@ def test_variables_go_before_those_that_are_there(node: Node) -> None:
     }
 
 
+def test_the_programs_of_a_base_come_after_those_of_the_environment(node: Node) -> None:
+    node.plan["base_programs"] = True
+    env = node.root / "env"
+    assert node.assemble()["PATH"] == f"{env}/bin:{node.root}/cache/base/bin"
+
+
 def test_its_import_loads_nothing_costly() -> None:
     folder = str(Path(environment_builder.__file__).parent)
     code = f"import sys; sys.path.insert(0, {folder!r}); import environment_builder as it"

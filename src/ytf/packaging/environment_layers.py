@@ -20,7 +20,7 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -266,12 +266,9 @@ def relocatable_script(entry: LayerEntry, *folders: str) -> LayerEntry:
         if file.read(2) != b"#!":
             return entry
         text = b"#!" + file.read()
-    found = _PYTHON_SCRIPT.match(text)
-    if found is not None and _is_one_of(os.path.dirname(os.fsdecode(found["python"])), folders):
-        changed = _SCRIPT_HEAD % (found["rest"] or b"").rstrip() + text[found.end() :]
-    elif (shell := _SHELL_SCRIPT.match(text)) is not None:
-        changed = _SCRIPT_HEAD % b"" + text[shell.end() :]
-    else:
+    own = set(map(os.path.realpath, folders))
+    changed = relocatable_text(text, lambda folder: os.path.realpath(folder) in own)
+    if changed is None:
         return entry
     return LayerEntry(
         path=entry.path,
@@ -282,8 +279,16 @@ def relocatable_script(entry: LayerEntry, *folders: str) -> LayerEntry:
     )
 
 
-def _is_one_of(folder: str, folders: tuple[str, ...]) -> bool:
-    return os.path.realpath(folder) in map(os.path.realpath, folders)
+def relocatable_text(text: bytes, is_own: Callable[[str], bool]) -> bytes | None:
+    """Return the text of a script that starts the ``python`` beside it.
+
+    None if it is no script for a Python in a directory that is the environment's own.
+    """
+    found = _PYTHON_SCRIPT.match(text)
+    if found is not None and is_own(os.path.dirname(os.fsdecode(found["python"]))):
+        return _SCRIPT_HEAD % (found["rest"] or b"").rstrip() + text[found.end() :]
+    shell = _SHELL_SCRIPT.match(text)
+    return None if shell is None else _SCRIPT_HEAD % b"" + text[shell.end() :]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -296,6 +301,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     executable: str
     """The path of the interpreter in its layer."""
     library_path: bool
+    base_programs: bool
+    """Whether the programs beside the interpreter are on the PATH as well."""
     python: str
     tree: dict[str, object]
 
@@ -316,6 +323,7 @@ def make_manifest(
         interpreter=interpreter_layer.digest,
         executable=interpreter.executable,
         library_path=interpreter.library_path,
+        base_programs=interpreter.has_programs,
         python=interpreter.version,
         tree=dict(
             _linked_tree(_merged_tree(contents), _real_directories(layers, interpreter.version))

@@ -60,6 +60,8 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     """The path below the root of the layer."""
     library_path: bool
     """Whether it starts only with ``LD_LIBRARY_PATH`` set to its ``lib``."""
+    has_programs: bool
+    """Whether the programs in its ``bin`` are part of the user's environment, as conda's are."""
     needs: NodeRequirements
 
 
@@ -79,6 +81,7 @@ def make_interpreter(found: Installation) -> Interpreter:
         version=found.version,
         executable=executable,
         library_path=library_path,
+        has_programs=found.is_conda,
         needs=_node_requirements(found),
     )
 

@@ -45,6 +45,8 @@ def assemble(manifest: str, layers: Mapping[str, str], target: str) -> Dict[str,
     if not os.path.isdir(target):
         _make(plan, places, interpreter, target)
     variables = {"PATH": os.path.join(target, "bin"), "VIRTUAL_ENV": target}
+    if plan.get("base_programs"):
+        variables["PATH"] += os.pathsep + os.path.dirname(interpreter)
     if plan["library_path"]:
         prefix = os.path.dirname(os.path.dirname(interpreter))
         variables["LD_LIBRARY_PATH"] = os.path.join(prefix, "lib")
