@@ -221,7 +221,10 @@ class TestEnvironment:
     def test_current_is_ours_where_none_is_active(self, tmp_path: Path) -> None:
         assert _plan(_spec(env="current"), tmp_path).spec.env == sys.prefix
 
-    def test_a_file_is_made_into_one(self, tmp_path: Path, venv: Path) -> None:
+    def test_a_file_is_made_into_one(
+        self, tmp_path: Path, venv: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("YTF_HOME", str(tmp_path / "home"))
         (tmp_path / "r.txt").write_text("")
         (tmp_path / "x.pex").touch()
         groups = {"worker": TaskGroupSpec(count=1, env="x.pex")}
@@ -236,10 +239,11 @@ class TestEnvironment:
         assert plan.spec.env == plan.spec.groups["worker"].env == str(venv)
         assert plan.spec.task_env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
 
-    def test_a_dry_run_makes_none(self, tmp_path: Path) -> None:
+    def test_a_dry_run_makes_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("YTF_HOME", str(tmp_path / "home"))
         (tmp_path / "r.txt").write_text("")
         plan = _plan(_spec(env="r.txt"), tmp_path, make_environment=planned_environment)
-        assert "/environments/requirements-" in plan.spec.env
+        assert plan.spec.env.startswith(f"{tmp_path}/home/environments/requirements-")
         assert not os.path.exists(plan.spec.env)
 
     def test_anything_else_is_refused(self, tmp_path: Path) -> None:

@@ -77,23 +77,23 @@ def test_what_no_job_used_for_a_month_is_removed(environments: Path) -> None:
     (environments / DIGESTS / "x").touch()
     os.utime(environments / DIGESTS / "x", (0, 0))
 
-    would = remove_unused_environments(dryrun=True)
+    would = remove_unused_environments(environments.parent, dryrun=True)
     assert [path.name for path, _ in would] == ["half made", "old"]
     assert would[0][1] == 5
     assert (environments / "old").exists()
 
-    assert remove_unused_environments() == would
+    assert remove_unused_environments(environments.parent) == would
     left = {path.name for path in environments.glob("[!.]*")}
     assert left == {"new", "used again"}
     assert {path.name for path in (environments / ".made").iterdir()} == left
     assert list((environments / DIGESTS).iterdir()) == []
-    assert remove_unused_environments() == []
+    assert remove_unused_environments(environments.parent) == []
 
 
 def test_one_that_is_being_made_is_not_removed(environments: Path) -> None:
     def make(path: Path, progress: InstallProgress) -> None:
         path.mkdir()
-        assert remove_unused_environments(0) == []
+        assert remove_unused_environments(environments.parent, 0) == []
         recipe().make(path, progress)
 
     ensure_environment(EnvironmentRecipe(name="x", about="a thing", make=make))
@@ -120,5 +120,5 @@ def test_one_that_was_removed_while_it_was_waited_for(environments: Path) -> Non
 
 
 def test_no_home_has_nothing_to_remove(environments: Path) -> None:
-    assert remove_unused_environments() == []
+    assert remove_unused_environments(environments.parent) == []
     assert not environments.exists()

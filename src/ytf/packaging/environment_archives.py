@@ -25,7 +25,7 @@ from ytf.packaging import installation
 from ytf.packaging.environment_layers import relocatable_text
 from ytf.packaging.installers import InstallProgress, run_step
 from ytf.packaging.layers import is_inside, target_inside
-from ytf.packaging.made_environments import DIGESTS, EnvironmentRecipe
+from ytf.packaging.made_environments import DIGESTS, FOLDER, EnvironmentRecipe
 
 TAR_SUFFIXES = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 ZIP_SUFFIXES = (".zip",)
@@ -59,7 +59,7 @@ def _digest(file: Path) -> str:
     """Return the hash of a file; it is kept, so that an unchanged file is read only once."""
     status = file.stat()
     about = (str(file), status.st_size, status.st_mtime_ns, status.st_ino)
-    known = home_directory("environments") / DIGESTS
+    known = home_directory(FOLDER) / DIGESTS
     place = known / hashlib.sha256(repr(about).encode(errors="surrogateescape")).hexdigest()[:40]
     try:
         return place.read_text(encoding="ascii")

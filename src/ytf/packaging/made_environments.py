@@ -23,6 +23,8 @@ from ytf.home import home_directory, make_private_directory
 from ytf.packaging.installers import InstallProgress
 from ytf.packaging.layer_cache import tree_size
 
+FOLDER = "environments"
+"""The directory in ``YTF_HOME``."""
 RETENTION_S = 30 * 86400.0
 DIGESTS = ".digests"
 _STATES = ".made"
@@ -49,7 +51,7 @@ class EnvironmentRecipe(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def path(self) -> Path:
         """Where the environment is, or will be."""
-        return home_directory("environments") / self.name
+        return home_directory(FOLDER) / self.name
 
 
 def ensure_environment(
@@ -92,13 +94,13 @@ def ensure_environment(
 
 
 def remove_unused_environments(
-    retention_s: float = RETENTION_S, *, dryrun: bool = False
+    home: Path, retention_s: float = RETENTION_S, *, dryrun: bool = False
 ) -> list[tuple[Path, int]]:
     """Remove environments that no job was started with for a time, and those half made.
 
-    Returns the removed paths and their sizes. ``dryrun`` removes nothing.
+    ``home`` is ``YTF_HOME``. Returns the removed paths and their sizes. ``dryrun`` removes nothing.
     """
-    parent = home_directory("environments")
+    parent = home / FOLDER
     oldest = time.time() - retention_s
     removed = []
     for path in sorted(parent.glob("[!.]*")):

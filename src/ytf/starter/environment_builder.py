@@ -118,7 +118,10 @@ def _python(version: str, interpreter: str, folder: str) -> None:
 def _activate(folder: str, target: str) -> None:
     """Write ``bin/activate``, which names the directory where the environment will be."""
     quoted = "'%s'" % target.replace("'", "'\\''")
-    with open(os.path.join(folder, "bin", "activate"), "w", encoding="utf-8") as file:
+    place = os.path.join(folder, "bin", "activate")
+    if os.path.lexists(place):
+        os.unlink(place)  # A link into a layer, which other jobs use as well.
+    with open(place, "w", encoding="utf-8") as file:
         file.write(_ACTIVATE % quoted)
 
 

@@ -115,7 +115,7 @@ class LocalJobBackend:
             # First: it finds jobs by their records.
             *gc_registries(self.home, dryrun=dryrun, notify=notify),
             *gc_jobs(self.home, keep_s=keep_s, dryrun=dryrun, master=self._master),
-            *gc_environments(dryrun=dryrun),
+            *gc_environments(self.home, dryrun=dryrun),
         ]
 
     def gc_dead_jobs(self, *, keep_s: float = RECORD_RETENTION_S) -> list[JobId]:

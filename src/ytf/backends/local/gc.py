@@ -106,13 +106,13 @@ def gc_registries(
     return [item for item in removed if item is not None]
 
 
-def gc_environments(*, dryrun: bool = False) -> list[RemovedItem]:
+def gc_environments(home: JobDirectories, *, dryrun: bool = False) -> list[RemovedItem]:
     """Remove the environments in ``YTF_HOME`` with which no job was started for a month."""
     from ytf.packaging.made_environments import remove_unused_environments
 
     return [
         RemovedItem(what=UNUSED_ENVIRONMENT, where=str(path), size=size)
-        for path, size in remove_unused_environments(dryrun=dryrun)
+        for path, size in remove_unused_environments(home.root, dryrun=dryrun)
     ]
 
 
