@@ -112,9 +112,9 @@ def test_what_another_user_made_first_is_not_used(
     monkeypatch.setattr("ytf.home.home", lambda environ=None: place)
     monkeypatch.setattr("ytf.minicluster.releases.home_directory", lambda name: place / name)
     monkeypatch.setattr("ytf.minicluster.releases.find_java", lambda version: None)
-    monkeypatch.setattr("ytf.packaging.tensorboard.home_directory", lambda name: place / name)
-    for module in (releases, tensorboard):
-        monkeypatch.setattr(module, "_make", lambda *_: pytest.fail("it is used"))
+    monkeypatch.setattr("ytf.packaging.made_environments.home_directory", lambda name: place / name)
+    for name in ("ytf.minicluster.releases._make", "ytf.packaging.tensorboard.run_step"):
+        monkeypatch.setattr(name, lambda *_, **__: pytest.fail("it is used"))
     place.mkdir()
     place.chmod(0o777)
     with pytest.raises(SettingsError, match=f"{place} can be written by everyone"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,12 @@ import pytest
 
 from ytf.backends.api import Plan, Upload
 from ytf.client import local_checks
+from ytf.client.environments import MakeEnvironment, planned_environment
 from ytf.client.plan import find_uploads, make_plan, safe_name
 from ytf.client.plan_text import describe
 from ytf.errors import RefusedError, SpecError
 from ytf.frameworks import tensorflow
+from ytf.packaging.made_environments import EnvironmentRecipe
 from ytf.packaging.tensorboard import TensorBoardCommand
 from ytf.specs.job import (
     EVALUATOR,
@@ -44,6 +47,7 @@ def _plan(
     environ: dict[str, str] | None = None,
     tensorboard: TensorBoardCommand = TOOL,
     hdfs_plugin: str | None = None,
+    make_environment: MakeEnvironment | None = None,
 ) -> Plan:
     return make_plan(
         spec,
@@ -53,6 +57,7 @@ def _plan(
         environ=environ or {"PATH": "/usr/bin"},
         tensorboard=lambda: tensorboard,
         hdfs_plugin=lambda: hdfs_plugin,
+        make_environment=make_environment,
     )
 
 
@@ -216,12 +221,46 @@ class TestEnvironment:
     def test_current_is_ours_where_none_is_active(self, tmp_path: Path) -> None:
         assert _plan(_spec(env="current"), tmp_path).spec.env == sys.prefix
 
-    def test_anything_else_is_refused(self, tmp_path: Path) -> None:
+    def test_a_file_is_made_into_one(
+        self, tmp_path: Path, venv: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("YTF_HOME", str(tmp_path / "home"))
+        (tmp_path / "r.txt").write_text("")
         (tmp_path / "x.pex").touch()
-        for wrong in ("x.pex", "nowhere", "."):
+        groups = {"worker": TaskGroupSpec(count=1, env="x.pex")}
+        asked: list[str] = []
+
+        def make(recipe: EnvironmentRecipe) -> Path:
+            asked.append(recipe.about)
+            return venv
+
+        plan = _plan(_spec(env="r.txt", groups=groups), tmp_path, make_environment=make)
+        assert asked == ["r.txt", "x.pex"]
+        assert plan.spec.env == plan.spec.groups["worker"].env == str(venv)
+        assert plan.spec.task_env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
+
+    def test_a_dry_run_makes_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("YTF_HOME", str(tmp_path / "home"))
+        (tmp_path / "r.txt").write_text("")
+        plan = _plan(_spec(env="r.txt"), tmp_path, make_environment=planned_environment)
+        assert plan.spec.env.startswith(f"{tmp_path}/home/environments/requirements-")
+        assert not os.path.exists(plan.spec.env)
+
+    def test_anything_else_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "x.whl").touch()
+        for wrong in ("x.whl", "nowhere", "."):
             with pytest.raises(SpecError, match="is not an environment") as caught:
                 _plan(_spec(env=wrong), tmp_path)
             assert "venv or conda" in (caught.value.hint or "")
+        with pytest.raises(SpecError, match="is not on this machine"):
+            _plan(_spec(env="hdfs:///envs/x.pex"), tmp_path)
+
+    def test_a_directory_with_a_list_is_not_one_but_the_list_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project/pyproject.toml").touch()
+        with pytest.raises(SpecError, match="is not an environment") as caught:
+            _plan(_spec(env="project"), tmp_path)
+        assert str(tmp_path / "project/pyproject.toml") in (caught.value.hint or "")
 
 
 class TestTensorBoard:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 
 import ytf
 from tests.client.fakes import FakeBackend, FakeHandle, status
+from tests.packaging.venvs import Venv
 from ytf.client.run_on_yarn import run_on_yarn
-from ytf.client.topologies import TaskSpec, ps_strategy_topology, single_server_topology
+from ytf.client.topologies import NodeLabel, TaskSpec, ps_strategy_topology, single_server_topology
 from ytf.errors import RunFailed, SpecError
 from ytf.specs.job import Framework, JobSpec, OnFailure
 from ytf.specs.status import JobState
@@ -115,6 +117,18 @@ def test_keywords_reach_the_job(tmp_path: Path) -> None:
     assert spec.files["a.py"] == str(tmp_path / "a.py")
 
 
+def test_environments_are_archives_or_files_for_all_or_by_label(tmp_path: Path) -> None:
+    venv = Venv(tmp_path / "venv")
+    file = tmp_path / "env.tar.gz"
+    with tarfile.open(file, "w:gz") as archive:
+        archive.add(venv.root, "venv")
+    prefix, name = ytf.upload_env(str(file))
+    assert name == "env.tar.gz"
+    assert Path(prefix).parent == tmp_path / "home/environments"
+    for given in (str(file), prefix, {NodeLabel.CPU: str(file), NodeLabel.GPU: "not asked for"}):
+        assert submitted(given, _made(), CHIEF).groups["chief"].env == prefix
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -124,7 +138,7 @@ def test_keywords_reach_the_job(tmp_path: Path) -> None:
             "eval_monitor_log_thresholds: evaluators report no 'nb_eval_step'",
         ),
         ({"custom_task_module": "my.task"}, "custom_task_module: 'my.task' is none of tf-yarn's"),
-        ({"pyenv_zip_path": "hdfs:///env.pex"}, "is not an environment"),
+        ({"pyenv_zip_path": "hdfs:///env.pex"}, "is not on this machine"),
         ({"pyenv_zip_path": {ytf.NodeLabel.GPU: "x"}}, "there is no environment for NodeLabel.CPU"),
         ({"task_specs": {"cheif": TaskSpec(1, 1)}}, "there is no task type 'cheif'"),
         ({"task_specs": {"chief": TaskSpec(1, 1, instances=2)}}, "there is one chief, not 2"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.harness import Ytf
+from tests.packaging.venvs import Venv
 from ytf.cli.help.texts import TASK_VARIABLES
 from ytf.testing.waiting import eventually
 
@@ -141,6 +143,25 @@ def test_wrong_usage_exits_2_and_leaves_nothing(ytf: Ytf) -> None:
     missing = ytf.run("ytf-submit", "-r", "worker:1", "-s", "nôt there.py", "true", code=2)
     assert "nôt there.py" in missing.stderr
     assert not list(ytf.home.glob("*/local_*"))
+
+
+def test_an_environment_from_a_file_is_made_once_and_used_in_its_place(ytf: Ytf) -> None:
+    venv = Venv(ytf.work / "packed")
+    venv.install("tool", {"tool.py": b"ANSWER = 42\n", "bin/tool": venv.script("print('found')")})
+    with tarfile.open(ytf.work / "my env.tar.gz", "w:gz") as archive:
+        archive.add(venv.root, "env")
+    words = ("ytf-submit", "--framework", "none", "-r", "worker:1", "--env", "my env.tar.gz")
+    told = ytf.run(*words, "--dryrun", "tool")
+    environments = ytf.home / "environments"
+    assert f"env: {environments}/archive-" in told.stdout
+    assert not list(environments.glob("[!.]*"))
+    first = ytf.run(*words, "--wait", "tool")
+    assert "making an environment for my env.tar.gz, once" in first.stderr
+    assert ytf.run("ytf", "logs", first.stdout.strip()).stdout == "worker:0 | found\n"
+
+    program = "import ytf\nprint(ytf.run(lambda: __import__('tool').ANSWER, env='my env.tar.gz'))"
+    assert ytf.run("python", "-", stdin=program).stdout == "[42]\n"
+    assert len(list(environments.glob("[!.]*"))) == 1
 
 
 def test_a_dry_run_starts_nothing(ytf: Ytf) -> None:

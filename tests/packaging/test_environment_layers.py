@@ -151,42 +151,35 @@ def test_files_of_the_venv_itself_are_left_out(venv: Venv) -> None:
     assert paths(split_environment(venv.installation)) == []
 
 
-def test_an_editable_directory_becomes_a_layer_of_code(venv: Venv, tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    for path in ("src/pkg/__init__.py", "src/pkg/.secret", "src/.git/config", "src/env/pyvenv.cfg"):
-        (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_text("x")
-    venv.install("pkg", {"_pkg.pth": f"{project}/src\n".encode()})
-    venv.write(f"{PACKAGES}/old.egg-link", b"/somewhere")
-    found = named(venv)
-    assert found["_pkg-0"] == {"src/_pkg-0/pkg/__init__.py"}
-    assert entry(venv, f"{PACKAGES}/_pkg.pth").data == b"../../../src/_pkg-0\n"
-    assert not any("egg-link" in path for path in paths(split_environment(venv.installation)))
-    kinds = {what.name: what.kind for what in split_environment(venv.installation)}
-    assert kinds["_pkg-0"] is LayerKind.CODE
+def test_a_link_to_a_program_becomes_the_program(venv: Venv) -> None:
+    venv.install("tool", {"bin/tool3": venv.script("print(1)"), "tool/main.py": venv.script("2")})
+    (venv.packages / "tool/main.py").chmod(0o755)
+    (venv.root / "bin/tool").symlink_to("tool3")
+    (venv.root / "bin/tool2").symlink_to(f"../{PACKAGES}/tool/main.py")
+    for name in ("tool", "tool2", "tool3"):
+        found = entry(venv, f"bin/{name}")
+        assert found.executable
+        assert str(venv.root).encode() not in (found.data or b"")
+    assert (entry(venv, "bin/tool").data or b"").endswith(b"print(1)\n")
 
 
-def test_setuptools_finder_is_followed(venv: Venv, tmp_path: Path) -> None:
-    (tmp_path / "p/pkg").mkdir(parents=True)
-    (tmp_path / "p/pkg/__init__.py").write_text("x = 1\n")
-    (tmp_path / "p/single.py").write_text("y = 1\n")
-    (tmp_path / "p/other.py").write_text("not mapped\n")
-    mapping = {name: f"{tmp_path}/p/{name}" for name in ("pkg", "single")}
-    finder = (
-        "from __future__ import annotations\n"
-        f"MAPPING: dict[str, str] = {mapping!r}\n"
-        "NAMESPACES: dict[str, list[str]] = {}\n"
+def test_the_visible_packages_of_the_base_are_part_of_it(tmp_path: Path) -> None:
+    base, venv = Venv(tmp_path / "base"), Venv(tmp_path / "venv")
+    base.install("both", {"both.py": b"of the base", "base_only.py": b""})
+    base.install("tool", {"tool.py": b"", "bin/tool": base.script("print(1)")})
+    venv.install("both", {"both.py": b"of the venv"})
+    found = msgspec.structs.replace(
+        venv.installation,
+        base_prefix=str(base.root),
+        base_executable=str(base.root / "bin/python"),
+        site_folders=(str(venv.packages), str(base.packages)),
     )
-    venv.install(
-        "pkg",
-        {
-            "__editable__.pkg-1.0.pth": b"import __editable___pkg_1_0_finder; x.install()",
-            "__editable___pkg_1_0_finder.py": finder.encode(),
-        },
-    )
-    found = named(venv)
-    assert found["editable___pkg_1_0_finder"] == {"pkg/__init__.py", "single.py"}
-    assert not any("__editable__" in path for path in found["pkg-1.0"])
+    contents = split_environment(found)
+    sources = {each.path: each for content in contents for each in content.entries}
+    assert Path(sources[f"{PACKAGES}/both.py"].source).read_bytes() == b"of the venv"
+    assert f"{PACKAGES}/base_only.py" in sources
+    assert str(base.root).encode() not in (sources["bin/tool"].data or b"")
+    assert sources["bin/tool"].data
 
 
 OLD_HEAD = b"#!/bin/sh\n'''exec' \"/long/bin/python\" \"$0\" \"$@\"\n' '''\n"

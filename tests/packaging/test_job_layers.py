@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,44 @@ def test_an_environment_runs_from_its_layers(tmp_path: Path, node: FakeNode) -> 
     assert not any(entry.startswith(origin) for entry in path)
     assert run(["hello", "a b", "$c"], env, tmp_path) == "hello a b $c\n"
     assert run(["python3", "-m", "site"], env, tmp_path)
+
+
+def test_what_programs_expect_of_any_environment_is_there(tmp_path: Path, node: FakeNode) -> None:
+    """Linked programs, ``activate``, a venv in it with pip, headers, all of the library."""
+    venv = Venv(tmp_path / "venv")
+    venv.install("hello", {"bin/hello3": venv.script("print('hello', sys.prefix)")})
+    (venv.root / "bin/hello").symlink_to("hello3")
+    empty = tmp_path / "project/pkg/empty"
+    empty.mkdir(parents=True)
+    venv.install("pkg", {"pkg.pth": f"{tmp_path}/project\n".encode()})
+    target = tmp_path / "it's an env"
+    env = assembled(venv, node, target)
+    venv.root.rename(tmp_path / "gone")
+    assert run(["hello"], env, tmp_path) == f"hello {target}\n"
+    assert (target / "src/pkg-0/pkg/empty").is_dir()
+    program = f". {shlex.quote(str(target / 'bin/activate'))} && hello"
+    assert run(["sh", "-c", program], BARE, tmp_path) == f"hello {target}\n"
+    facts = (
+        "import ensurepip, sysconfig, os; print(ensurepip.version(), "
+        "os.path.isfile(os.path.join(sysconfig.get_path('include'), 'Python.h')))"
+    )
+    assert run(["python", "-c", facts], env, tmp_path).endswith("True\n")
+    run(["python", "-m", "venv", "inner"], env, tmp_path)
+    assert run(["inner/bin/pip", "--version"], env, tmp_path).startswith("pip ")
+
+
+def test_what_is_not_in_the_layers_is_told_with_them(tmp_path: Path) -> None:
+    venv = Venv(tmp_path / "venv")
+    venv.install(
+        "pkg",
+        {
+            "pkg.pth": b"import pkg_editable_hook",
+            "pkg-1.0.dist-info/direct_url.json": b'{"dir_info": {"editable": true}}',
+        },
+    )
+    shipped = JobLayers(LayerCache(tmp_path / "cache")).add_environment(venv.installation)
+    [note] = shipped.notes
+    assert note.startswith("pkg is an editable install by an unknown tool")
 
 
 def test_a_library_finds_its_sibling_in_another_layer(tmp_path: Path, node: FakeNode) -> None:

@@ -8,14 +8,15 @@ import stat
 import subprocess
 import sys
 import threading
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.packaging.wheels import write_wheel
 from ytf.errors import SettingsError
-from ytf.packaging import tensorboard
+from ytf.packaging import installers, tensorboard
+from ytf.packaging.made_environments import ensure_environment
 
 FAKE_UV = """\
 #!/bin/sh
@@ -64,7 +65,7 @@ def fake_uv(tmp_path: Path, uv_log: Path, monkeypatch: pytest.MonkeyPatch) -> Fa
 
 
 def entries(home: Path) -> set[str]:
-    return {path.name for path in (home / "environments").iterdir() if path.name != ".lock"}
+    return {path.name for path in (home / "environments").glob("[!.]*")}
 
 
 def python_of(tool: tensorboard.TensorBoardCommand) -> Path:
@@ -108,11 +109,17 @@ def test_a_failed_install_leaves_nothing_and_says_what_to_do(
     assert len(entries(ytf_home)) == 1
 
 
-def test_what_a_killed_build_left_is_swept(ytf_home: Path, fake_uv: FakeUv) -> None:
+def test_what_a_killed_build_left_is_made_anew(
+    ytf_home: Path, fake_uv: FakeUv, uv_log: Path
+) -> None:
     fake_uv(":")
-    (ytf_home / "environments" / ".building-tensorboard-0" / "bin").mkdir(parents=True)
+    path = Path(tensorboard.find_tensorboard().environment or "")
+    # As a killed build leaves it: the state is written at the end.
+    (ytf_home / "environments/.made" / path.name).write_text("")
+    (path / "half").touch()
     tensorboard.find_tensorboard()
-    assert not any(name.startswith(".building") for name in entries(ytf_home))
+    assert not (path / "half").exists()
+    assert uv_log.read_text().count("pip install") == 2
 
 
 def test_two_at_once_make_one(ytf_home: Path, fake_uv: FakeUv, uv_log: Path) -> None:
@@ -149,7 +156,8 @@ def test_without_uv_venv_and_pip_do_it(
     ytf_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    steps = tensorboard._steps(tmp_path / "new", tmp_path / "list.txt")
+    pinned = tensorboard._pinned(tmp_path / "list.txt")
+    steps = installers.install_steps(tmp_path / "new", pinned)
     assert steps[0] == [sys.executable, "-I", "-m", "venv", str(tmp_path / "new")]
     assert steps[1][:4] == [str(tmp_path / "new" / "bin" / "python"), "-I", "-m", "pip"]
     assert steps[1][-2:] == ["-r", str(tmp_path / "list.txt")]
@@ -198,13 +206,7 @@ def test_a_package_of_another_content_is_refused(
     """With the real pip, and a wheel that is not the one that the list means."""
     wheels = tmp_path / "wheels"
     wheels.mkdir()
-    with zipfile.ZipFile(wheels / "listed-1.0-py3-none-any.whl", "w") as wheel:
-        info = "listed-1.0.dist-info"
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: listed\nVersion: 1.0\n")
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{info}/RECORD", "")
+    write_wheel(wheels, "listed", {})
     for variable in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
@@ -213,7 +215,7 @@ def test_a_package_of_another_content_is_refused(
     requirements = tmp_path / "list.txt"
     requirements.write_text(f"listed==1.0 --hash=sha256:{'0' * 64}\n")
     with pytest.raises(SettingsError, match="DO NOT MATCH THE HASHES"):
-        tensorboard._ensure_environment("TensorBoard", requirements, lambda text: None)
+        ensure_environment(tensorboard._recipe(requirements))
     assert entries(ytf_home) == set()
 
 
@@ -239,7 +241,7 @@ def test_the_first_time_shows_how_far_it_is(ytf_home: Path, fake_uv: FakeUv) -> 
 def test_a_silent_installation_is_said_to_go_on(
     ytf_home: Path, fake_uv: FakeUv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tensorboard, "_SILENCE_S", 0.05)
+    monkeypatch.setattr(installers, "_SILENCE_S", 0.05)
     go = tmp_path / "go"
     fake_uv(f'until [ -e "{go}" ]; do sleep 0.02; done')
     said: list[str] = []

@@ -156,6 +156,21 @@ def test_variables_go_before_those_that_are_there(node: Node) -> None:
     }
 
 
+def test_the_programs_of_a_base_come_after_those_of_the_environment(node: Node) -> None:
+    node.plan["base_programs"] = True
+    env = node.root / "env"
+    assert node.assemble()["PATH"] == f"{env}/bin:{node.root}/cache/base/bin"
+
+
+def test_activate_is_not_written_into_a_layer(node: Node) -> None:
+    node.plan["tree"]["bin"]["activate"] = 0
+    theirs = node.root / "cache/one/bin/activate"
+    theirs.write_text("of a package")
+    node.assemble()
+    assert f"VIRTUAL_ENV='{node.root}/env'" in (node.root / "env/bin/activate").read_text()
+    assert theirs.read_text() == "of a package"
+
+
 def test_its_import_loads_nothing_costly() -> None:
     folder = str(Path(environment_builder.__file__).parent)
     code = f"import sys; sys.path.insert(0, {folder!r}); import environment_builder as it"

@@ -20,6 +20,12 @@ def environment(place: Path) -> Path:
     venv.create(place, with_pip=False)
     packages = place / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     (packages / "own.py").write_text("ANSWER = 42\n")
+    # An editable install whose source cannot be found.
+    info = packages / "lost-1.0.dist-info"
+    info.mkdir()
+    (packages / "lost.pth").write_text("import lost_editable_hook\n")
+    (info / "RECORD").write_text("lost.pth,,\n")
+    (info / "direct_url.json").write_text('{"dir_info": {"editable": true}}')
     return place
 
 
@@ -39,6 +45,7 @@ def test_an_environment_a_script_and_files_from_here_and_from_hdfs(yarn: Yarn) -
         "-r", "worker:2",
         'python $DTF_TASK_SCRIPT; cmp $DTF_TASK_SCRIPT twice.py; echo "input $DTF_INPUT_PATH"',
     )  # fmt: skip
+    assert "note: lost is an editable install by an unknown tool" in done.stderr
     job = done.stdout.strip()
     lines = yarn.run("ytf", "logs", job).stdout.splitlines()
     for task in ("worker:0", "worker:1"):

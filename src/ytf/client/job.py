@@ -7,7 +7,8 @@ import math
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +25,9 @@ from ytf.specs import codec
 from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec
 from ytf.specs.status import ClusterSpec, JobEvent, JobState, JobStatus, JobSummary
+
+if TYPE_CHECKING:
+    from ytf.packaging.made_environments import EnvironmentRecipe
 
 _log = logging.getLogger("ytf")
 
@@ -161,11 +165,19 @@ def submit_checked(spec: JobSpec, backend: JobBackend, *, keeps_results: bool = 
         backend=backend.name,
         user=backend.user(),
         tensorboard=lambda: find_tensorboard(_log.info),
+        make_environment=make_environment,
         keeps_results=keeps_results,
     )
     handle = backend.submit(plan, _log.info)
     remember_last_job(backend.name, handle.job)
     return Job(handle)
+
+
+def make_environment(recipe: EnvironmentRecipe) -> Path:
+    """Make an environment, and log what takes long."""
+    from ytf.packaging.made_environments import ensure_environment
+
+    return ensure_environment(recipe, _log.info)
 
 
 def checked(spec: object) -> JobSpec:

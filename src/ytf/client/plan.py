@@ -1,12 +1,11 @@
 """Makes the plan of a submission from a job spec: resolved fields, files to ship, notes.
 
-The only I/O here is looking at files.
+The only I/O here is looking at files, and making an environment from one.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
@@ -16,6 +15,7 @@ import msgspec
 
 from ytf.backends.api import Plan, Upload
 from ytf.backends.hdfs_access import tensorflow_groups
+from ytf.client.environments import MakeEnvironment, resolve_environment
 from ytf.client.framework_plan import PlannedFrameworks, check_processes
 from ytf.client.local_checks import refuse_cluster_features
 from ytf.client.plan_notes import link_notes, spec_notes
@@ -53,6 +53,7 @@ def make_plan(
     user: str,
     tensorboard: Callable[[], TensorBoardCommand],
     hdfs_plugin: Callable[[], str | None] = find_plugin,
+    make_environment: MakeEnvironment | None = None,
     base: Path | None = None,
     environ: Mapping[str, str] | None = None,
     keeps_results: bool = False,
@@ -62,6 +63,7 @@ def make_plan(
     Relative paths are relative to ``base`` (default: the working directory).
     ``tensorboard`` returns the program that runs TensorBoard; it is called only if
     the job has one. ``hdfs_plugin`` finds TensorFlow's plugin for ``hdfs://``.
+    ``make_environment`` makes the environments that are given as files.
     ``keeps_results``: see ``Plan``.
     """
     check(spec)
@@ -87,8 +89,19 @@ def make_plan(
         name: msgspec.structs.replace(group, framework=frameworks.of_group(group))
         for name, group in groups.items()
     }
-    environment = _resolved_env(spec.env, "env", base, environ)
-    groups = {name: _resolved_group(name, group, base, environ) for name, group in groups.items()}
+
+    def environment_of(asked: str, where: str) -> str:
+        return resolve_environment(
+            asked, where=where, base=base, environ=environ, make=make_environment
+        )
+
+    environment = environment_of(spec.env, "env")
+    groups = {
+        name: group
+        if group.env is None
+        else msgspec.structs.replace(group, env=environment_of(group.env, f"groups.{name}.env"))
+        for name, group in groups.items()
+    }
     variables: dict[str, str] = {}
     if backend == "local":
         # Nothing is shipped: the tasks use the environment in its place.
@@ -159,16 +172,6 @@ def _server_group(name: str, group: TaskGroupSpec) -> TaskGroupSpec:
     return msgspec.structs.replace(group, framework=Framework.TENSORFLOW)
 
 
-def _resolved_group(
-    name: str, group: TaskGroupSpec, base: Path, environ: Mapping[str, str]
-) -> TaskGroupSpec:
-    if group.env is None:
-        return group
-    where = f"groups.{name}.env"
-    environment = _resolved_env(group.env, where, base, environ)
-    return msgspec.structs.replace(group, env=environment)
-
-
 def _resolve_registry(registry: str, environ: Mapping[str, str]) -> str:
     """A spec's registry with what Hadoop's configuration says of it, where there is one."""
     if registry == REST:
@@ -177,25 +180,6 @@ def _resolve_registry(registry: str, environ: Mapping[str, str]) -> str:
     if place is None:
         return resolve(registry, lambda _: None)
     return resolve(registry, Configuration.load(place, environ=environ).get_trimmed)
-
-
-def _resolved_env(asked: str, where: str, base: Path, environ: Mapping[str, str]) -> str:
-    """The ``env`` of a spec as an absolute path, or ``node``."""
-    if asked == "node":
-        return asked
-    if asked == "current":
-        active = environ.get("VIRTUAL_ENV") or environ.get("CONDA_PREFIX") or sys.prefix
-        prefix = Path(active)
-    else:
-        prefix = base / asked
-    if not os.access(prefix / "bin" / "python", os.X_OK):
-        raise SpecError(
-            f"{asked!r} is not an environment: there is no {prefix / 'bin' / 'python'}",
-            where=where,
-            hint="give node, current, or the directory of a venv or conda environment; "
-            "pex files and archives cannot be used by this version",
-        )
-    return str(prefix)
 
 
 def _with_activation(group: TaskGroupSpec, environ: Mapping[str, str]) -> TaskGroupSpec:

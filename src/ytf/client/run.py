@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 
 from ytf.backends.api import JobBackend
+from ytf.client.environments import CURRENT, NODE, resolve_environment
 from ytf.client.follow import RestartReasons, follow
 from ytf.client.framework_detection import framework_of_packages
-from ytf.client.job import Job, checked, choose_backend, submit_checked
+from ytf.client.job import Job, checked, choose_backend, make_environment, submit_checked
+from ytf.client.settings import working_directory
 from ytf.client.status_text import describe_changes
 from ytf.errors import SpecError, YtfError, did_you_mean
 from ytf.functions.code_modules import TaskEnvironment
@@ -92,8 +94,9 @@ def start(
     ``workers`` calls ``function(*args, **kwargs)``; which of them it is, it finds in the
     variables that every program of a task has (``DTF_TASK_INDEX``, ``TF_CONFIG``, ``RANK``).
     ``memory`` (``"4 GiB"``), ``vcores`` and ``gpus`` are what each task gets. ``env`` is the
-    environment of the tasks: by default that of this process, shipped as it is;
-    or the directory of another one, or ``node``. ``fields`` are any others of ``JobSpec``
+    environment of the tasks: by default that of this process, shipped as it is; or the
+    directory of another one, a file to make one from (``requirements.txt``, ``pyproject.toml``,
+    ``uv.lock``, a pex file, an archive), or ``node``. ``fields`` are any others of ``JobSpec``
     and ``TaskGroupSpec``: ``name``, ``queue``, ``files``, ``task_env``, ``framework``,
     ``processes``, ``on_failure``, ``max_restarts``, ``timeouts``, ``docker_image`` …
 
@@ -127,13 +130,13 @@ def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
     The spec's commands end with :data:`COMMAND`, which makes it. TensorBoard makes it only
     if it has a command of its own.
     """
-    # The environment of this process, which has what the function uses, need not be the
-    # active one.
     spec = msgspec.structs.replace(
         spec,
-        env=_own_prefix(spec.env),
+        env=_prefix(spec.env, "env"),
         groups={
-            name: msgspec.structs.replace(each, env=each.env and _own_prefix(each.env))
+            name: msgspec.structs.replace(
+                each, env=each.env and _prefix(each.env, f"groups.{name}.env")
+            )
             for name, each in spec.groups.items()
         },
     )
@@ -205,22 +208,19 @@ def _command(given: str | None, environment: TaskEnvironment) -> str:
     return text if environment.prefix else text.replace(COMMAND, NODE_COMMAND)
 
 
-def _own_prefix(env: str) -> str:
-    return sys.prefix if env == "current" else env
+def _prefix(env: str, where: str) -> str:
+    """The directory of the environment that tasks get."""
+    if env == CURRENT:
+        # That of this process, which has what the function uses, need not be the active one.
+        env = sys.prefix
+    return resolve_environment(
+        env, where=where, base=working_directory(), environ=os.environ, make=make_environment
+    )
 
 
 def _environment(spec: JobSpec, group: str) -> TaskEnvironment:
     env = spec.groups[group].env or spec.env
-    if env == "node" or spec.docker_image_of(group):
-        return TaskEnvironment(None)
-    prefix = os.path.abspath(env)
-    if not os.access(os.path.join(prefix, "bin", "python"), os.X_OK):
-        raise SpecError(
-            f"{env!r} is not an environment: there is no {prefix}/bin/python",
-            where="env",
-            hint="run this in a virtual environment, or give node, or the directory of one",
-        )
-    return TaskEnvironment(prefix)
+    return TaskEnvironment(None if env == NODE or spec.docker_image_of(group) else env)
 
 
 def _check_framework(spec: JobSpec, group: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -11,10 +12,12 @@ from typing import Any
 import cloudpickle
 
 from ytf.backends.api import JobBackend
+from ytf.client.environments import resolve_environment
 from ytf.client.evaluator_monitor import EvaluatorMonitor, Thresholds, check_thresholds
 from ytf.client.function_results import first_values
-from ytf.client.job import checked, choose_backend
+from ytf.client.job import checked, choose_backend, make_environment
 from ytf.client.run import submit_function, wait_or_kill
+from ytf.client.settings import working_directory
 from ytf.client.topologies import (
     ContainerKey,
     Metrics,
@@ -83,15 +86,15 @@ def run_on_yarn(
     """Run an experiment in the tasks of a job, and wait for its end.
 
     Called as ``run_on_yarn(pyenv_zip_path, experiment_fn, task_specs, …)`` or as
-    ``run_on_yarn(experiment_fn, task_specs, …)``. ``pyenv_zip_path`` is the directory of an
-    environment, or one for each ``NodeLabel``; by default the tasks run in the environment
-    of this process. ``env`` are variables of the tasks, ``files`` go to their working
-    directories, from which modules can be imported. With ``nb_retries`` all tasks are
-    started again after a failure, so often. ``pre_script_hook`` is shell that runs before
-    each task's Python. The figures of evaluators are logged as they change, and are in
-    ``Job.status()``; ``eval_monitor_log_thresholds`` leaves out of the log what is below or
-    above. ``backend`` is as in :func:`ytf.submit`: the same call runs on one
-    machine.
+    ``run_on_yarn(experiment_fn, task_specs, …)``. ``pyenv_zip_path`` is an environment, or one
+    for each ``NodeLabel``: a pex file, an archive, a directory, or whatever else ``env`` of a
+    job may be; by default the tasks run in the environment of this process. ``env`` are
+    variables of the tasks, ``files`` go to their working directories, from which modules can
+    be imported. With ``nb_retries`` all tasks are started again after a failure, so often.
+    ``pre_script_hook`` is shell that runs before each task's Python. The figures of
+    evaluators are logged as they change, and are in ``Job.status()``;
+    ``eval_monitor_log_thresholds`` leaves out of the log what is below or above. ``backend``
+    is as in :func:`ytf.submit`: the same call runs on one machine.
 
     Raises ``RunFailed`` with the first failure, and ``SpecError`` for what ytf does not
     support, before anything is submitted. Ctrl-C kills the job.
@@ -151,13 +154,23 @@ def run_on_yarn(
     return _metrics(first_values(job), job.events(), specs)
 
 
-def upload_env() -> tuple[str, str]:
-    """Return the environment of this process, for ``pyenv_zip_path``, and its name.
+def upload_env(package_path: str | None = None) -> tuple[str, str]:
+    """Return an environment for ``pyenv_zip_path``, and its name.
 
-    Nothing is uploaded yet: the first job that needs it does that, and only what the
-    cluster does not have.
+    By default it is that of this process, else what is given: a pex file, an archive, or
+    whatever else ``env`` of a job may be, which is unpacked or made now. Nothing is uploaded
+    yet: the first job that needs it does that, and only what the cluster does not have.
     """
-    return sys.prefix, "current"
+    if package_path is None:
+        return sys.prefix, "current"
+    prefix = resolve_environment(
+        package_path,
+        where="package_path",
+        base=working_directory(),
+        environ=os.environ,
+        make=make_environment,
+    )
+    return prefix, os.path.basename(package_path)
 
 
 def _arguments(

@@ -91,6 +91,9 @@ def _add(archive: tarfile.TarFile, entry: LayerEntry) -> None:
     if entry.target:
         info.type, info.linkname = tarfile.SYMTYPE, entry.target
         archive.addfile(info)
+    elif entry.is_directory:
+        info.type, info.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(info)
     elif entry.data is not None:
         info.size = len(entry.data)
         archive.addfile(info, io.BytesIO(entry.data))

@@ -2,23 +2,26 @@
 
 An editable install only points to its sources, and these do not exist on a
 node. Two forms are known: a ``.pth`` file that names a directory (setuptools'
-old form, hatch, flit, poetry, pdm), and setuptools' finder module with a
-mapping of packages to directories.
+old form, hatch, flit, poetry, pdm), and one that imports a hook (see
+:mod:`ytf.packaging.editable_finders`). What points in another way is named.
 """
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections.abc import Iterator
 
 import msgspec
 
-from ytf.packaging.layers import LayerEntry, walk
+from ytf.packaging.editable_finders import MappedSource, mapped_sources
+from ytf.packaging.installation import record_paths
+from ytf.packaging.layers import LayerEntry, Skip, file_entry, walk
 
-_FINDER = re.compile(r"import (?P<name>__editable___\w+_finder)\b")
-_SKIPPED = {"node_modules"}
+_HOOK = re.compile(r"import\s+(?P<name>\w*editable\w*)")
+# What tools leave beside sources. Other hidden files of a package are a part of it.
+_LEFT_OUT = {".git", ".hg", ".svn", ".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+_LEFT_OUT |= {".hypothesis", ".ipynb_checkpoints", ".idea", ".vscode", "node_modules"}
 
 
 class EditableSource(msgspec.Struct, frozen=True):
@@ -39,6 +42,16 @@ class EditableInstalls(msgspec.Struct, frozen=True):
     replaced: dict[str, LayerEntry | None]
 
 
+class _DirectoryInfo(msgspec.Struct, frozen=True):
+    editable: bool = False
+
+
+class _DirectUrl(msgspec.Struct, frozen=True):
+    """Where a distribution was installed from, if not from an index (PEP 610)."""
+
+    dir_info: _DirectoryInfo = _DirectoryInfo()
+
+
 def find_editable_installs(folder: str, packages: str) -> EditableInstalls:
     """Find the editable installs in a directory, which is ``packages`` in the environment."""
     sources: list[EditableSource] = []
@@ -48,18 +61,27 @@ def find_editable_installs(folder: str, packages: str) -> EditableInstalls:
             # Only installers read it, and easy-install.pth has the same path.
             replaced[f"{packages}/{name}"] = None
         elif name.endswith(".pth"):
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                before = file.read().splitlines()
-            after = []
+            before = _lines(folder, name)
+            after: list[str] = []
+            mapped: list[MappedSource] = []
             for line in before:
-                new, found = _resolve_line(folder, packages, line, f"{name[:-4]}-{len(sources)}")
-                sources += found
-                if found and line.startswith("import"):
-                    finder = _FINDER.match(line)
-                    if finder:
-                        replaced[f"{packages}/{finder['name']}.py"] = None
-                if new is not None:
-                    after.append(new)
+                hook = _hook(folder, line)
+                directory = _directory(folder, line)
+                if hook is not None:
+                    module, found = hook
+                    mapped += found
+                    entries = _mapped_files(found, packages)
+                    sources.append(EditableSource(module.strip("_"), tuple(entries)))
+                    replaced[f"{packages}/{module}.py"] = None
+                elif directory is None:
+                    after.append(line)
+                elif not _is_mapped(directory, mapped):
+                    code = f"{name[:-4]}-{len(sources)}"
+                    into = f"src/{code}"
+                    files = tuple(_source_files(directory, into, _skip_project(directory)))
+                    sources.append(EditableSource(code, files))
+                    # Python reads the path relative to the directory of the .pth file.
+                    after.append(os.path.relpath(into, packages))
             if after != before:
                 data = "".join(f"{line}\n" for line in after).encode()
                 place = f"{packages}/{name}"
@@ -69,71 +91,119 @@ def find_editable_installs(folder: str, packages: str) -> EditableInstalls:
     return EditableInstalls(sources=tuple(sources), replaced=replaced)
 
 
-def _source_files(root: str, into: str) -> list[LayerEntry]:
-    """Return the files below a directory, without hidden ones and virtual environments."""
-    return walk(root, into, _skip)
+def unshipped_editable_installs(folder: str) -> list[str]:
+    """Return a note on each editable install in a directory whose sources are not found."""
+    notes = []
+    for info in sorted(os.listdir(folder)):
+        if info.endswith(".dist-info") and _is_editable(os.path.join(folder, info)):
+            pointers = [
+                name
+                for name in record_paths(folder, info)
+                if name.endswith(".pth") and os.path.isfile(os.path.join(folder, name))
+            ]
+            lines = [line for name in pointers for line in _lines(folder, name)]
+            is_found = any(_hook(folder, line) or _directory(folder, line) for line in lines)
+            if pointers and not is_found:
+                distribution = info.partition("-")[0]
+                notes.append(
+                    f"{distribution} is an editable install by {_generator(folder, info)}, and "
+                    f"where its source is cannot be read from {os.path.join(folder, pointers[0])}: "
+                    f"it is not shipped. Install {distribution} without -e, or give its source "
+                    "with --files"
+                )
+    return notes
+
+
+def _is_editable(info: str) -> bool:
+    try:
+        with open(os.path.join(info, "direct_url.json"), "rb") as file:
+            return msgspec.json.decode(file.read(), type=_DirectUrl).dir_info.editable
+    except (OSError, msgspec.DecodeError):
+        return False
+
+
+def _generator(folder: str, info: str) -> str:
+    """Return the program that made an install, as its metadata name it."""
+    try:
+        with open(os.path.join(folder, info, "WHEEL"), encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key == "Generator":
+                    return value.strip()
+    except OSError:
+        pass
+    return "an unknown tool"
+
+
+def _lines(folder: str, name: str) -> list[str]:
+    with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+        return file.read().splitlines()
+
+
+def _hook(folder: str, line: str) -> tuple[str, list[MappedSource]] | None:
+    """Return the name and the sources of the hook that a line of a ``.pth`` file imports."""
+    hook = _HOOK.match(line)
+    if hook is None:
+        return None
+    found = mapped_sources(os.path.join(folder, f"{hook['name']}.py"))
+    return (hook["name"], found) if found else None
+
+
+def _directory(folder: str, line: str) -> str | None:
+    """Return the directory of sources that a line of a ``.pth`` file names."""
+    text = line.strip()
+    if not text or text.startswith(("#", "import ", "import\t")):
+        return None
+    place = os.path.normpath(os.path.join(folder, text))
+    if not os.path.isdir(place) or place == folder or place.startswith(folder + os.sep):
+        return None
+    return place
+
+
+def _is_mapped(directory: str, mapped: list[MappedSource]) -> bool:
+    """Whether a hook before it in the file gives all that is in a directory."""
+    sources = {each.source for each in mapped}
+    names = [name for name in os.listdir(directory) if not name.startswith((".", "__pycache__"))]
+    return bool(sources) and all(os.path.join(directory, name) in sources for name in names)
+
+
+def _mapped_files(mapped: list[MappedSource], packages: str) -> list[LayerEntry]:
+    """Return the files that a hook gives; a package within another one is in it only once."""
+    files: dict[str, LayerEntry] = {}
+    for each in mapped:
+        into = f"{packages}/{each.path}"
+        if os.path.isdir(each.source):
+            left_out = each.left_out
+
+            def skip(found: os.DirEntry[str], left_out: frozenset[str] = left_out) -> bool:
+                return found.path in left_out or _skip(found)
+
+            found: Iterator[LayerEntry] = iter(_source_files(each.source, into, skip))
+        else:
+            found = iter([file_entry(into, each.source)])
+        for entry in found:
+            files.setdefault(entry.path, entry)
+    return list(files.values())
+
+
+def _source_files(root: str, into: str, skip: Skip) -> list[LayerEntry]:
+    return walk(root, into, skip, empty_directories=True)
 
 
 def _skip(found: os.DirEntry[str]) -> bool:
-    if found.name.startswith(".") or found.name in _SKIPPED:
+    """Whether it is something beside the sources: of a tool, or another environment."""
+    if found.name in _LEFT_OUT:
         return True
-    return found.is_dir() and os.path.exists(os.path.join(found.path, "pyvenv.cfg"))
+    return found.is_dir() and any(
+        os.path.exists(os.path.join(found.path, name)) for name in ("pyvenv.cfg", "conda-meta")
+    )
 
 
-def _resolve_line(
-    folder: str, packages: str, line: str, name: str
-) -> tuple[str | None, list[EditableSource]]:
-    """Return what replaces a line of a ``.pth`` file, and the sources it points to."""
-    text = line.strip()
-    if not text or text.startswith("#"):
-        return line, []
-    if text.startswith(("import ", "import\t")):
-        finder = _FINDER.match(text)
-        if finder is None:
-            return line, []
-        mapping = _finder_mapping(os.path.join(folder, f"{finder['name']}.py"))
-        if mapping is None:
-            return line, []
-        entries = tuple(
-            entry
-            for module, place in sorted(mapping.items())
-            for entry in _module_files(place, f"{packages}/{module.replace('.', '/')}")
-        )
-        return None, [EditableSource(finder["name"].strip("_"), entries)]
-    place = os.path.normpath(os.path.join(folder, text))
-    if not os.path.isdir(place) or place == folder or place.startswith(folder + os.sep):
-        return line, []
-    into = f"src/{name}"
-    source = EditableSource(name, tuple(_source_files(place, into)))
-    # Python reads the path relative to the directory of the .pth file.
-    return os.path.relpath(into, packages), [source]
+def _skip_project(root: str) -> Skip:
+    """Also leave out hidden files beside the packages: settings of the project, or secrets."""
 
+    def skip(found: os.DirEntry[str]) -> bool:
+        is_beside = found.name.startswith(".") and os.path.dirname(found.path) == root
+        return is_beside or _skip(found)
 
-def _module_files(place: str, into: str) -> Iterator[LayerEntry]:
-    if os.path.isdir(place):
-        yield from _source_files(place, into)
-    elif os.path.isfile(f"{place}.py"):
-        folder, name = os.path.split(f"{place}.py")
-        yield from walk(folder, os.path.dirname(into), lambda found: found.name != name)
-
-
-def _finder_mapping(finder: str) -> dict[str, str] | None:
-    """Return the ``MAPPING`` of a finder module, package to directory, without running it."""
-    try:
-        with open(finder, encoding="utf-8") as file:
-            module = ast.parse(file.read())
-    except (OSError, SyntaxError):
-        return None
-    for statement in module.body:
-        if isinstance(statement, ast.Assign):
-            names, value = statement.targets, statement.value
-        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            names, value = [statement.target], statement.value
-        else:
-            continue
-        if any(isinstance(name, ast.Name) and name.id == "MAPPING" for name in names):
-            try:
-                return msgspec.convert(ast.literal_eval(value), dict[str, str])
-            except (ValueError, msgspec.ValidationError):
-                return None
-    return None
+    return skip

@@ -15,18 +15,18 @@ real as well.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 import re
+import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from ytf.packaging.editable_installs import find_editable_installs
-from ytf.packaging.installation import Installation
+from ytf.packaging.installation import Installation, record_paths
 from ytf.packaging.interpreter_layer import Interpreter
 from ytf.packaging.layers import (
     Bytecode,
@@ -36,6 +36,7 @@ from ytf.packaging.layers import (
     LayerKind,
     compiled_path,
     file_entry,
+    file_stamp,
     layer_content,
     target_inside,
     walk,
@@ -89,21 +90,23 @@ def file_groups(found: Installation) -> tuple[list[FileGroup], list[LayerContent
         files.setdefault(entry.path, entry)
     for folder in found.site_folders:
         editable = find_editable_installs(folder, found.packages)
-        for entry in walk(folder, found.packages):
-            files.setdefault(entry.path, entry)
+        here = {entry.path: entry for entry in walk(folder, found.packages)}
         for path, replacement in editable.replaced.items():
-            files.pop(path, None)
+            here.pop(path, None)
             if replacement is not None:
-                files[path] = replacement
+                here[path] = replacement
+        # Python looks into the folders in this order.
+        files = here | files
         for source in editable.sources:
             fresh = [entry for entry in source.entries if entry.path not in files]
             files.update((entry.path, entry) for entry in fresh)
             owners.update((entry.path, f"\0{source.name}") for entry in fresh)
-        for path, owner, real in _owned_files(found, folder):
+        for path, owner, program in _owned_files(found, folder):
             if path in files:
                 owners.setdefault(path, owner)
-            elif real is not None:
-                files[path] = relocatable_script(file_entry(path, real), found.scripts)
+            elif program is not None:
+                base = os.path.dirname(found.base_executable)
+                files[path] = relocatable_script(file_entry(path, program), found.scripts, base)
                 owners.setdefault(path, owner)
     groups = []
     for name, entries in sorted(_by_owner(found, files, owners).items()):
@@ -207,7 +210,7 @@ def _outside_packages(found: Installation) -> Iterator[LayerEntry]:
 
 def distribution_files(found: Installation, folder: str, name: str) -> Iterator[LayerEntry]:
     """Yield the modules and data of one distribution from its RECORD, without its programs."""
-    for listed in _record_paths(folder, name):
+    for listed in record_paths(folder, name):
         place = os.path.join(folder, listed)
         is_module = not listed.startswith(("..", "/")) and "__pycache__/" not in listed
         if is_module and os.path.isfile(place):
@@ -217,63 +220,75 @@ def distribution_files(found: Installation, folder: str, name: str) -> Iterator[
 def _owned_files(found: Installation, folder: str) -> Iterator[tuple[str, str, str | None]]:
     """Yield path in the environment, owner and source of each file that a distribution owns.
 
-    The source is given only for a file outside the packages of a Python that
-    is no virtual environment. A file with two owners belongs to the first.
+    The source is given only for what :func:`_outside_packages` does not yield: files of a
+    Python that is no virtual environment, and programs of the base of one that shows the
+    base's packages as well (``--system-site-packages``). A file with two owners belongs to
+    the first.
     """
+    is_base = found.is_virtual and not _is_below(folder, found.prefix)
     for name in sorted(os.listdir(folder)):
         if not name.endswith(".dist-info"):
             continue
         owner = name.removesuffix(".dist-info")
-        for listed in _record_paths(folder, name):
+        for listed in record_paths(folder, name):
             if not listed.startswith(("..", "/")):
                 yield f"{found.packages}/{listed}", owner, None
                 continue
             place = os.path.normpath(os.path.join(folder, listed))
-            if place.startswith(found.prefix + os.sep):
+            if is_base:
+                parent, program = os.path.split(place)
+                if os.path.basename(parent) == "bin" and os.path.isfile(place):
+                    yield f"bin/{program}", owner, place
+            elif place.startswith(found.prefix + os.sep):
                 path = os.path.relpath(place, found.prefix)
                 is_ours = not found.is_virtual and "__pycache__" not in path
                 yield path, owner, place if is_ours and os.path.isfile(place) else None
 
 
-def _record_paths(folder: str, name: str) -> list[str]:
-    """Return the paths in a RECORD; [] if there is none, as in packages of an operating system."""
-    try:
-        with open(os.path.join(folder, name, "RECORD"), newline="", encoding="utf-8") as file:
-            return [row[0] for row in csv.reader(file) if row]
-    except FileNotFoundError:
-        return []
+def _is_below(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)
 
 
-def relocatable_script(entry: LayerEntry, scripts: str) -> LayerEntry:
-    """Return a script that starts the ``python`` in its own directory, not that in ``scripts``.
+def relocatable_script(entry: LayerEntry, *folders: str) -> LayerEntry:
+    """Return a script that starts the ``python`` beside it, not that in one of ``folders``.
 
     Its new first lines are a command for the shell and a string for Python.
-    Files that are not scripts for that Python are returned as they are.
+    A link to such a script becomes a copy of it: what it leads to may be in another layer,
+    or in a directory without a ``python``. Files that are not scripts for that Python are
+    returned as they are.
     """
-    if entry.target or not entry.executable or entry.size > _LARGEST_SCRIPT:
+    status = os.stat(entry.source)
+    if not status.st_mode & 0o111 or not 0 < status.st_size <= _LARGEST_SCRIPT:
+        return entry
+    if not stat.S_ISREG(status.st_mode):
         return entry
     with open(entry.source, "rb") as file:
         if file.read(2) != b"#!":
             return entry
         text = b"#!" + file.read()
-    found = _PYTHON_SCRIPT.match(text)
-    if found is not None and _is_same(os.path.dirname(os.fsdecode(found["python"])), scripts):
-        changed = _SCRIPT_HEAD % (found["rest"] or b"").rstrip() + text[found.end() :]
-    elif (shell := _SHELL_SCRIPT.match(text)) is not None:
-        changed = _SCRIPT_HEAD % b"" + text[shell.end() :]
-    else:
+    own = set(map(os.path.realpath, folders))
+    changed = relocatable_text(text, lambda folder: os.path.realpath(folder) in own)
+    if changed is None:
         return entry
     return LayerEntry(
         path=entry.path,
         data=changed,
         executable=True,
         size=len(changed),
-        stamp=entry.stamp,
+        stamp=file_stamp(status),
     )
 
 
-def _is_same(folder: str, scripts: str) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(scripts)
+def relocatable_text(text: bytes, is_own: Callable[[str], bool]) -> bytes | None:
+    """Return the text of a script that starts the ``python`` beside it.
+
+    None if it is no script for a Python in a directory that is the environment's own.
+    """
+    found = _PYTHON_SCRIPT.match(text)
+    if found is not None and is_own(os.path.dirname(os.fsdecode(found["python"]))):
+        return _SCRIPT_HEAD % (found["rest"] or b"").rstrip() + text[found.end() :]
+    shell = _SHELL_SCRIPT.match(text)
+    return None if shell is None else _SCRIPT_HEAD % b"" + text[shell.end() :]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,6 +301,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     executable: str
     """The path of the interpreter in its layer."""
     library_path: bool
+    base_programs: bool
+    """Whether the programs beside the interpreter are on the PATH as well."""
     python: str
     tree: dict[str, object]
 
@@ -306,6 +323,7 @@ def make_manifest(
         interpreter=interpreter_layer.digest,
         executable=interpreter.executable,
         library_path=interpreter.library_path,
+        base_programs=interpreter.has_programs,
         python=interpreter.version,
         tree=dict(
             _linked_tree(_merged_tree(contents), _real_directories(layers, interpreter.version))

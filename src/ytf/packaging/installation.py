@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import subprocess
 from pathlib import Path
@@ -91,6 +92,18 @@ def at(path: Path) -> Installation:
             f"{python} does not answer as a Python does",
             hint="name the directory of a venv or conda environment, or its bin/python",
         ) from exc
+
+
+def record_paths(folder: str, info: str) -> list[str]:
+    """Return the paths in the RECORD of a distribution, by its ``.dist-info`` directory.
+
+    [] if there is none, as in packages of an operating system.
+    """
+    try:
+        with open(os.path.join(folder, info, "RECORD"), newline="", encoding="utf-8") as file:
+            return [row[0] for row in csv.reader(file) if row]
+    except FileNotFoundError:
+        return []
 
 
 def _checked(found: Installation) -> Installation:

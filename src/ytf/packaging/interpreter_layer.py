@@ -9,6 +9,7 @@ are read: the machines of Hadoop and TensorFlow.
 
 from __future__ import annotations
 
+import glob
 import mmap
 import os
 import struct
@@ -27,10 +28,10 @@ from ytf.packaging.layers import (
     walk,
 )
 
-# Parts of the standard library: its tests, idlelib, turtledemo, and what installs or converts.
-_LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idlelib", "turtledemo"}
-_LEFT_OUT |= {"ensurepip", "lib2to3", "idle_test"}
-# Conda's own records and packages; headers and manuals, which are used only to build.
+# Parts of the standard library that no program imports: its tests, idlelib, turtledemo.
+_LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idlelib", "idle_test"}
+_LEFT_OUT |= {"turtledemo"}
+# Conda's own records and packages; manuals, and headers of other than Python itself.
 _CONDA_LEFT_OUT = {"conda-meta", "pkgs", "envs", "include", "man", "doc", "cmake", "pkgconfig"}
 _ORIGIN = b"$ORIGIN/../lib"
 
@@ -59,6 +60,8 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     """The path below the root of the layer."""
     library_path: bool
     """Whether it starts only with ``LD_LIBRARY_PATH`` set to its ``lib``."""
+    has_programs: bool
+    """Whether the programs in its ``bin`` are part of the user's environment, as conda's are."""
     needs: NodeRequirements
 
 
@@ -78,11 +81,13 @@ def make_interpreter(found: Installation) -> Interpreter:
         version=found.version,
         executable=executable,
         library_path=library_path,
+        has_programs=found.is_conda,
         needs=_node_requirements(found),
     )
 
 
 def _files(found: Installation) -> Iterator[LayerEntry]:
+    yield from _headers(found)
     if found.is_conda:
         yield from walk(found.base_prefix, "", _skip_conda)
         return
@@ -91,6 +96,17 @@ def _files(found: Installation) -> Iterator[LayerEntry]:
     yield from walk(stdlib, place, _skip)
     if found.library and os.path.exists(found.library):
         yield file_entry(f"lib/{os.path.basename(found.library)}", found.library)
+
+
+def _headers(found: Installation) -> Iterator[LayerEntry]:
+    """Yield ``Python.h`` and those that it includes: some programs compile when they run."""
+    into = f"include/python{found.version}"
+    place = os.path.join(found.base_prefix, into)
+    if os.path.isdir(place):
+        # Debian has the one that depends on the machine elsewhere.
+        for own in glob.glob(f"{glob.escape(found.base_prefix)}/include/*/{into[8:]}/pyconfig.h"):
+            yield file_entry(f"{into}/pyconfig.h", own)
+        yield from walk(place, into)
 
 
 def _skip(item: os.DirEntry[str]) -> bool:

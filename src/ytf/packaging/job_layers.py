@@ -22,6 +22,7 @@ import msgspec
 from ytf.errors import SettingsError
 from ytf.packaging import hdfs_plugin
 from ytf.packaging.archives import Archive
+from ytf.packaging.editable_installs import unshipped_editable_installs
 from ytf.packaging.environment_layers import (
     FileGroup,
     Manifest,
@@ -50,6 +51,8 @@ class EnvironmentLayers(msgspec.Struct, frozen=True, kw_only=True):
     manifest: Manifest
     manifest_layer: Layer
     """The layer with the manifest as the file :data:`MANIFEST_FILE`."""
+    notes: tuple[str, ...] = ()
+    """What of the environment is not in the layers, a sentence each."""
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +122,11 @@ class JobLayers:
             layers=(*layers, interpreter_layer),
             manifest=manifest,
             manifest_layer=self.add(layer_content(LayerKind.MANIFEST, "manifest", [file])),
+            notes=tuple(
+                note
+                for folder in found.site_folders
+                for note in unshipped_editable_installs(folder)
+            ),
         )
 
     def add_hdfs_plugin(self, folder: str) -> Layer:

@@ -79,7 +79,7 @@ class LayerCache:
             for path in folder.iterdir() if folder.is_dir() else ():
                 if _last_used(path) >= oldest:
                     continue
-                removed.append((path, _size(path)))
+                removed.append((path, tree_size(path)))
                 if dryrun:
                     continue
                 if path.is_dir():
@@ -127,7 +127,7 @@ def _last_used(path: Path) -> float:
         return float("inf")
 
 
-def _size(path: Path) -> int:
+def tree_size(path: Path) -> int:
     """Return the size of a file, or of all files in a directory; 0 if just removed."""
     files = path.rglob("*") if path.is_dir() else [path]
     sizes = []

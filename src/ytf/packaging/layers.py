@@ -53,10 +53,11 @@ class LayerKind(enum.Enum):
 
 
 class LayerEntry(msgspec.Struct, frozen=True, gc=False):
-    """One file or symbolic link of a layer, and where its bytes come from.
+    """One file, symbolic link or empty directory of a layer, and where its bytes come from.
 
     ``path`` is relative to the root of the environment. A file has either a
     ``source`` to be read or its bytes in ``data``; a link has a ``target``.
+    A directory that has files needs no entry.
     Of the permissions only the executable bit is kept, as in git: the umask of
     another submitter must not make another layer. ``stamp`` changes when the
     source does.
@@ -69,6 +70,7 @@ class LayerEntry(msgspec.Struct, frozen=True, gc=False):
     executable: bool = False
     size: int = 0
     stamp: tuple[int, int, int] = UNKNOWN_STAMP
+    is_directory: bool = False
 
 
 class Bytecode(msgspec.Struct, frozen=True):
@@ -105,6 +107,8 @@ class LayerContent(msgspec.Struct, frozen=True, kw_only=True):
         for entry in self.entries:
             about = (entry.path, entry.source, entry.target, entry.executable, entry.stamp)
             known.update(repr(about).encode())
+            if entry.is_directory:
+                known.update(b"/")
             if entry.data is not None:
                 known.update(entry.data)
         return known.hexdigest()[:40]
@@ -148,6 +152,9 @@ def describe_layer(
         if entry.target:
             digest.update(_digest_line("l", entry.target, entry.path))
             continue
+        if entry.is_directory:
+            digest.update(_digest_line("d", "", entry.path))
+            continue
         known = hashlib.sha256()
         begins = b""
         for piece in _read(entry):
@@ -167,59 +174,67 @@ def describe_layer(
     )
 
 
-def walk(root: str, into: str = "", skip: Skip = lambda found: False) -> list[LayerEntry]:
+def walk(
+    root: str,
+    into: str = "",
+    skip: Skip = lambda found: False,
+    *,
+    empty_directories: bool = False,
+) -> list[LayerEntry]:
     """Return every file below a directory, with paths below ``into``, in no order.
 
     Compiled modules are left out: they are compiled again. A link to a target
     below ``root`` stays a link. A link that leaves ``root`` is followed, since
-    its target does not exist on a node. A broken link is left out.
+    its target does not exist on a node. A broken link is left out, and so are
+    empty directories unless they are asked for.
     """
-    found: list[LayerEntry] = []
-    _walk(found, root, root, into, skip, (os.path.realpath(root),))
-    return found
+    walker = _Walker(skip, empty_directories)
+    walker.walk(root, root, into, (os.path.realpath(root),))
+    return walker.found
 
 
-def _walk(
-    found: list[LayerEntry], root: str, folder: str, into: str, skip: Skip, above: tuple[str, ...]
-) -> None:
-    with os.scandir(folder) as items:
-        for item in items:
-            if item.name == "__pycache__" or skip(item):
-                continue
-            path = f"{into}/{item.name}" if into else item.name
-            if item.is_symlink():
-                _follow(found, root, item, path, skip, above)
-            elif item.is_dir():
-                _walk(found, root, item.path, path, skip, above)
-            else:
-                status = item.stat()
-                if stat.S_ISREG(status.st_mode):
-                    found.append(_file(path, item.path, status))
+class _Walker:
+    def __init__(self, skip: Skip, empty_directories: bool) -> None:
+        self._skip = skip
+        self._empty_directories = empty_directories
+        self.found: list[LayerEntry] = []
 
+    def walk(self, root: str, folder: str, into: str, above: tuple[str, ...]) -> None:
+        """Add what is in a directory, which is ``into`` in the layer."""
+        is_empty = True
+        with os.scandir(folder) as items:
+            for item in items:
+                is_empty = False
+                if item.name == "__pycache__" or self._skip(item):
+                    continue
+                path = f"{into}/{item.name}" if into else item.name
+                if item.is_symlink():
+                    self._follow(root, item, path, above)
+                elif item.is_dir():
+                    self.walk(root, item.path, path, above)
+                else:
+                    status = item.stat()
+                    if stat.S_ISREG(status.st_mode):
+                        self.found.append(_file(path, item.path, status))
+        if is_empty and into and self._empty_directories:
+            self.found.append(LayerEntry(path=into, is_directory=True))
 
-def _follow(
-    found: list[LayerEntry],
-    root: str,
-    item: os.DirEntry[str],
-    path: str,
-    skip: Skip,
-    above: tuple[str, ...],
-) -> None:
-    try:
-        status = item.stat()
-    except OSError:
-        return  # The link is broken or part of a loop.
-    target = os.readlink(item.path)
-    here = os.path.relpath(item.path, root)
-    if target_inside(here, target) is not None:
-        found.append(LayerEntry(path=path, source=item.path, target=target))
-    elif stat.S_ISREG(status.st_mode):
-        found.append(_file(path, item.path, status))
-    elif stat.S_ISDIR(status.st_mode):
-        real = os.path.realpath(item.path)
-        # Not into a directory that contains the link: that would never end.
-        if not any(f"{folder}/".startswith(f"{real}/") for folder in above):
-            _walk(found, item.path, item.path, path, skip, (*above, real))
+    def _follow(self, root: str, item: os.DirEntry[str], path: str, above: tuple[str, ...]) -> None:
+        try:
+            status = item.stat()
+        except OSError:
+            return  # The link is broken or part of a loop.
+        target = os.readlink(item.path)
+        here = os.path.relpath(item.path, root)
+        if target_inside(here, target) is not None:
+            self.found.append(LayerEntry(path=path, source=item.path, target=target))
+        elif stat.S_ISREG(status.st_mode):
+            self.found.append(_file(path, item.path, status))
+        elif stat.S_ISDIR(status.st_mode):
+            real = os.path.realpath(item.path)
+            # Not into a directory that contains the link: that would never end.
+            if not any(f"{folder}/".startswith(f"{real}/") for folder in above):
+                self.walk(item.path, item.path, path, (*above, real))
 
 
 def file_entry(path: str, source: str) -> LayerEntry:

@@ -352,7 +352,9 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     """
     env: str = "node"
     """What ``python`` in the commands is: ``node`` (the node's own), ``current`` (the environment
-    that is active at submission) or the path of a venv or conda environment.
+    that is active at submission), the path of a venv or conda environment, or a file from which
+    one is made: ``requirements.txt`` (any ``.txt``), ``pyproject.toml``, ``uv.lock``, a pex file,
+    or a tar or zip archive of an environment (conda-pack, venv-pack).
     """
     task_env: dict[str, str] = {}
     """Environment variables of the tasks. Names that begin with ``DTF_`` or ``YTF_``, and

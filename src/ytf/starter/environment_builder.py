@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping
 
 _VERSION = 1
+_ACTIVATE = """\
+# Made by ytf. Programs of tasks have this environment already: this is for those that ask twice.
+VIRTUAL_ENV=%s
+export VIRTUAL_ENV
+PATH="$VIRTUAL_ENV/bin:$PATH"
+export PATH
+unset PYTHONHOME
+deactivate() { :; }
+"""
 
 
 class AssemblyError(Exception):
@@ -36,6 +45,8 @@ def assemble(manifest: str, layers: Mapping[str, str], target: str) -> Dict[str,
     if not os.path.isdir(target):
         _make(plan, places, interpreter, target)
     variables = {"PATH": os.path.join(target, "bin"), "VIRTUAL_ENV": target}
+    if plan.get("base_programs"):
+        variables["PATH"] += os.pathsep + os.path.dirname(interpreter)
     if plan["library_path"]:
         prefix = os.path.dirname(os.path.dirname(interpreter))
         variables["LD_LIBRARY_PATH"] = os.path.join(prefix, "lib")
@@ -70,6 +81,7 @@ def _make(plan: Dict[str, Any], places: List[str], interpreter: str, target: str
         os.mkdir(making)
         _link(plan["tree"], places, making, "")
         _python(plan["python"], interpreter, making)
+        _activate(making, target)
     except OSError as exc:
         _remove(making)
         raise AssemblyError("the environment cannot be made at %s: %s" % (target, exc)) from exc
@@ -101,6 +113,16 @@ def _python(version: str, interpreter: str, folder: str) -> None:
     with open(os.path.join(folder, "pyvenv.cfg"), "w", encoding="utf-8") as file:
         file.write("home = %s\n" % os.path.dirname(interpreter))
         file.write("include-system-site-packages = false\nversion = %s\n" % version)
+
+
+def _activate(folder: str, target: str) -> None:
+    """Write ``bin/activate``, which names the directory where the environment will be."""
+    quoted = "'%s'" % target.replace("'", "'\\''")
+    place = os.path.join(folder, "bin", "activate")
+    if os.path.lexists(place):
+        os.unlink(place)  # A link into a layer, which other jobs use as well.
+    with open(place, "w", encoding="utf-8") as file:
+        file.write(_ACTIVATE % quoted)
 
 
 def _remove(folder: str) -> None:

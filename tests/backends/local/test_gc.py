@@ -107,6 +107,21 @@ def test_old_history_goes(home: JobDirectories) -> None:
     assert [path.name for path in home.history.iterdir()] == ["local_20200102000000_abcd"]
 
 
+def test_an_environment_that_no_job_uses_goes(home: JobDirectories) -> None:
+    home.ensure()
+    for name, days in (("old", 31), ("new", 29)):
+        (home.root / "environments" / name).mkdir(parents=True)
+        state = home.root / "environments/.made" / name
+        state.parent.mkdir(exist_ok=True, mode=0o700)
+        state.write_text("complete ")
+        then = time.time() - days * 86400
+        os.utime(state, (then, then))
+    [removed] = LocalJobBackend(home).gc(keep_s=0)
+    assert removed.what == "environment that no job has used for 30 days"
+    assert removed.where == str(home.root / "environments/old")
+    assert not Path(removed.where).exists()
+
+
 def test_what_cannot_be_removed_is_said_and_hinders_nothing(
     home: JobDirectories,
     monkeypatch: pytest.MonkeyPatch,

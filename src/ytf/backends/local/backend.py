@@ -105,13 +105,17 @@ class LocalJobBackend:
         verify: bool = False,
         notify: Notify = ignore_notice,
     ) -> RemovedItems:
-        """Finalize dead jobs, and remove what they left and old records with their logs."""
-        from ytf.backends.local.gc import gc_jobs, gc_registries
+        """Finalize dead jobs, and remove what they left and old records with their logs.
+
+        Environments that ytf made on this machine and that no job uses any more go as well.
+        """
+        from ytf.backends.local.gc import gc_environments, gc_jobs, gc_registries
 
         return [
             # First: it finds jobs by their records.
             *gc_registries(self.home, dryrun=dryrun, notify=notify),
             *gc_jobs(self.home, keep_s=keep_s, dryrun=dryrun, master=self._master),
+            *gc_environments(self.home, dryrun=dryrun),
         ]
 
     def gc_dead_jobs(self, *, keep_s: float = RECORD_RETENTION_S) -> list[JobId]:

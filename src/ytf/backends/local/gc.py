@@ -30,6 +30,7 @@ from ytf.specs.registry import REST
 DEAD_JOB = "dead job, recorded as FAILED"
 ENDED_JOB = "staging directory of an ended job"
 INCOMPLETE_JOB = "incomplete submission"
+UNUSED_ENVIRONMENT = "environment that no job has used for 30 days"
 _ZOOKEEPER = b'"zk://'
 """The records of jobs that used one have this in them."""
 _INCOMPLETE_AFTER_S = 60.0
@@ -103,6 +104,16 @@ def gc_registries(
                     )
                 )
     return [item for item in removed if item is not None]
+
+
+def gc_environments(home: JobDirectories, *, dryrun: bool = False) -> list[RemovedItem]:
+    """Remove the environments in ``YTF_HOME`` with which no job was started for a month."""
+    from ytf.packaging.made_environments import remove_unused_environments
+
+    return [
+        RemovedItem(what=UNUSED_ENVIRONMENT, where=str(path), size=size)
+        for path, size in remove_unused_environments(home.root, dryrun=dryrun)
+    ]
 
 
 def remove_job(home: JobDirectories, job: JobId) -> RemovedItem:

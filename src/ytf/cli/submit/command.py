@@ -187,7 +187,8 @@ def _add_data(p: Parser) -> None:
         "--env",
         metavar="<env>",
         help="what python in the command is: node (the node's own, the default), current (the "
-        "environment active here) or the path of a venv or conda environment",
+        "environment active here), the path of a venv or conda environment, or a file to make one "
+        "from: requirements.txt, pyproject.toml, uv.lock, a pex file, a tar or zip of one",
     )
     g.add_argument(
         "--python",

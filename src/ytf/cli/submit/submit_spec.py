@@ -19,6 +19,7 @@ from ytf.cli.interrupts import Interrupted, Interrupts
 from ytf.cli.job_arguments import chosen_backend
 from ytf.cli.output import OutputError, say
 from ytf.cli.parser import UsageError
+from ytf.client.environments import planned_environment
 from ytf.client.last_job import remember_last_job
 from ytf.client.plan import make_plan
 from ytf.client.settings import Settings, choose_backend
@@ -27,6 +28,7 @@ from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec
 
 if TYPE_CHECKING:
+    from ytf.packaging.made_environments import EnvironmentRecipe
     from ytf.packaging.tensorboard import TensorBoardCommand
 
 _INTERRUPTED = (
@@ -61,6 +63,9 @@ def submit_spec(
         user=backend.user(),
         base=base,
         tensorboard=_any_tensorboard if dryrun else lambda: _own_tensorboard(prog),
+        make_environment=(
+            planned_environment if dryrun else lambda recipe: _make_environment(prog, recipe)
+        ),
     )
     if dryrun:
         _show(plan, json=json)
@@ -143,6 +148,12 @@ def _own_tensorboard(prog: str) -> TensorBoardCommand:
     from ytf.packaging.tensorboard import find_tensorboard
 
     return find_tensorboard(lambda text: say(f"{prog}: {text}"))
+
+
+def _make_environment(prog: str, recipe: EnvironmentRecipe) -> Path:
+    from ytf.packaging.made_environments import ensure_environment
+
+    return ensure_environment(recipe, lambda text: say(f"{prog}: {text}"))
 
 
 def _any_tensorboard() -> TensorBoardCommand:

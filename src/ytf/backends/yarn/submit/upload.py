@@ -90,6 +90,8 @@ def upload_resources(
     )
     settings = _configuration(job_layers, conf)
     shipped = _environments(job_layers, plan.spec)
+    for note in dict.fromkeys(note for each in shipped.values() for note in each.notes):
+        notify(f"note: {note}")
     plugin = plan.hdfs_plugin and job_layers.add_hdfs_plugin(plan.hdfs_plugin)
     store = LayerStore(home.files, home.layers, owner)
     store.declare_use(PurePosixPath(job_home.staging).name, job_layers.layers)
@@ -225,7 +227,8 @@ def _upload(
     if not source.is_dir():
         return _stage(job_home, f"files/{number}/{source.name}", _pieces(source))
     with tempfile.TemporaryDirectory(prefix="ytf-") as folder:
-        made = pack(list(walk(os.fspath(source))), Path(folder, f"files{SUFFIX}"), check_cancelled)
+        entries = walk(os.fspath(source), empty_directories=True)
+        made = pack(entries, Path(folder, f"files{SUFFIX}"), check_cancelled)
         return _stage(
             job_home,
             f"files/{number}/{made.path.name}",
