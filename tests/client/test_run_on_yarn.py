@@ -80,7 +80,10 @@ def test_wrong_arguments_are_type_errors(args: tuple[Any, ...], options: Any) ->
 
 
 def test_what_ytf_does_not_need_is_not_used() -> None:
-    assert submitted(experiment_fn, CHIEF, skein_client=object(), file_systems=["hdfs://x"])
+    unused = {"skein_client": object(), "file_systems": ["hdfs://x"]}
+    assert (
+        submitted(experiment_fn, CHIEF, **unused).groups == submitted(experiment_fn, CHIEF).groups
+    )
 
 
 def test_keywords_reach_the_job(tmp_path: Path) -> None:
