@@ -12,7 +12,7 @@ import cloudpickle
 
 from ytf.backends.api import JobBackend
 from ytf.client.function_results import first_values
-from ytf.client.job import checked, choose_backend
+from ytf.client.job import Job, checked, choose_backend
 from ytf.client.run import submit_function, wait_or_kill
 from ytf.client.topologies import (
     ContainerKey,
@@ -143,7 +143,10 @@ def run_on_yarn(
     finally:
         cloudpickle.unregister_pickle_by_value(experiment_program)
     wait_or_kill(job)
-    return _metrics(first_values(job), job.events(), specs)
+    job.wait()
+    metrics = _metrics(first_values(job), job.events(), specs)
+    _track(job, metrics)
+    return metrics
 
 
 def upload_env() -> tuple[str, str]:
@@ -259,6 +262,24 @@ def _acls(acls: Any) -> dict[str, Any]:
         elif users or groups:
             fields[ours] = f"{','.join(users)} {','.join(groups)}".rstrip()
     return fields
+
+
+def _track(job: Job, metrics: Metrics) -> None:
+    """Add the metrics to the runs of the job in MLflow, if there are any."""
+    if job._run is None:
+        return
+    of_job = {
+        "total_training_duration_s": metrics.total_training_duration,
+        "total_eval_duration_s": metrics.total_eval_duration,
+    }
+    job._run.log_metrics(
+        {name: took.total_seconds() for name, took in of_job.items() if took is not None},
+        {
+            task_id(key.type, key.id): {"train_eval_duration_s": took.total_seconds()}
+            for key, took in metrics.train_eval_time_per_node.items()
+            if took is not None
+        },
+    )
 
 
 def _metrics(

@@ -35,7 +35,7 @@ from torchx.workspace.api import WorkspaceMixin
 
 from ytf import backends
 from ytf.backends.api import JobHandle, LogLine
-from ytf.client.job import choose_backend, submit
+from ytf.client.job import choose_backend, submit_checked
 from ytf.errors import NotFoundError, YtfError
 from ytf.specs import codec
 from ytf.specs.event_kinds import EventKind
@@ -154,7 +154,8 @@ class YarnScheduler(WorkspaceMixin[None], Scheduler[Mapping[str, CfgVal]]):
         """Submit the job; returns its id once it is accepted."""
         request = dryrun_info.request
         with _hints_told():
-            return submit(request.spec, backend=request.backend).id
+            # Not tracked in MLflow: nobody here waits for the end.
+            return submit_checked(request.spec, choose_backend(request.backend)).id
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Return the state of a job and its tasks, also after its end; None if there is none."""
