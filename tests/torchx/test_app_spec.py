@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 from torchx.components.dist import ddp
@@ -22,13 +23,13 @@ def role(name: str = "trainer", **fields: object) -> Role:
     return Role(name=name, **given)  # type: ignore[arg-type]
 
 
-def output(spec: JobSpec, group: str = "trainer", **variables: str) -> str:
-    """What the command of a group prints, with these variables."""
+def output(spec: JobSpec, group: str = "trainer", cwd: str | Path = "/", **variables: str) -> str:
+    """What the command of a group prints, with these variables, in a directory."""
     made = spec.groups[group]
     done = subprocess.run(
         ["bash", "-c", made.command or ""],
         env={"PATH": "/usr/bin:/bin", **spec.task_env, **made.task_env, **variables},
-        cwd="/",
+        cwd=cwd,
         capture_output=True,
         text=True,
         check=True,
@@ -106,8 +107,25 @@ def test_the_first_host_may_have_an_ipv6_address() -> None:
 def test_tasks_begin_in_the_workspace() -> None:
     spec = job_spec(app(role(metadata={WORKSPACE: "/some/copy"}), role("other")), {})
     assert spec.files == {"torchx_trainer": "/some/copy"}
-    assert (spec.groups["trainer"].command or "").startswith("cd torchx_trainer || exit 1\n")
     assert spec.groups["other"].command == "exec true"
+
+
+def test_each_task_has_its_own_copy_of_the_workspace(tmp_path: Path) -> None:
+    shipped, container = tmp_path / "shipped", tmp_path / "container"
+    (shipped / "part").mkdir(parents=True)
+    (shipped / "part" / "data").write_text("old")
+    (shipped / "part" / "data").chmod(0o444)
+    container.mkdir()
+    # As YARN does: the directory itself is shared by all tasks of a node.
+    (container / "torchx_trainer").symlink_to(shipped)
+    words = ["-c", "cat part/data; ls part; touch part/new"]
+    spec = job_spec(
+        app(role(metadata={WORKSPACE: "/some/copy"}, entrypoint="bash", args=words)), {}
+    )
+    # A second attempt in the same container finds what the first has left.
+    for expected in ("olddata\n", "olddata\nnew\n"):
+        assert output(spec, cwd=container) == expected
+    assert [path.name for path in (shipped / "part").iterdir()] == ["data"]
 
 
 def test_images_are_used_only_if_asked_for() -> None:
@@ -143,7 +161,10 @@ def test_the_framework_is_the_launcher_of_the_only_role() -> None:
 def test_names_of_roles_become_names_of_groups() -> None:
     assert group_name("train-model.v2") == "train_model_v2"
     assert group_name("1st") == "role_1st"
-    for name in ("train-model", "1st", "Ünicode", "ps"):
+    assert group_name("Client") == "Client_"
+    assert group_name("tensorboard") == "tensorboard_"
+    for name in ("train-model", "1st", "Ünicode", "ps", "client", "tensorboard", "x" * 99):
+        job_spec(app(role(name)), {})
         assert group_name(group_name(name)) == group_name(name)
     with pytest.raises(SpecError, match="two roles become the task group 'a_b'"):
         job_spec(app(role("a-b"), role("a.b")), {})

@@ -16,7 +16,17 @@ from torchx.specs import AppDef, BindMount, Resource, RetryPolicy, Role, macros
 from ytf.client.framework_detection import find_framework
 from ytf.client.job import checked
 from ytf.errors import SpecError
-from ytf.specs.job import Framework, JobSpec, OnFailure, Resources, TaskGroupSpec, Timeouts
+from ytf.specs.grammar import MAX_NAME
+from ytf.specs.job import (
+    CLIENT,
+    TENSORBOARD,
+    Framework,
+    JobSpec,
+    OnFailure,
+    Resources,
+    TaskGroupSpec,
+    Timeouts,
+)
 
 OPTIONS = (
     "name", "queue", "env", "framework", "node_label", "placement", "priority", "tags",
@@ -26,6 +36,8 @@ OPTIONS = (
 WORKSPACE = "yarn.workspace"
 """The key in a role's metadata for the directory that its tasks begin in."""
 
+_OWN_COPY = "torchx_workspace"
+"""The directory, in a task's working directory, that its command begins in."""
 _RANK0 = "TORCHX_RANK0_HOST"
 """The variable with the host of the first role's first replica."""
 _MACROS = {
@@ -40,14 +52,17 @@ _MACRO = re.compile("\0(" + "|".join(_MACROS) + ")\0")
 def group_name(role: str) -> str:
     """Return the name of a role's task group; it is its own name's group name, too."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", role)
-    return name if re.match("[A-Za-z]", name) else f"role_{name}"
+    if not re.match("[A-Za-z]", name):
+        name = f"role_{name}"
+    # Groups of these names are not like others.
+    return f"{name}_" if name.lower() in (CLIENT, TENSORBOARD) else name[:MAX_NAME]
 
 
 def job_spec(app: AppDef, options: Mapping[str, object]) -> JobSpec:
     """Return the job of an app, with run options: ``docker``, and those of ``OPTIONS``.
 
-    A role's ``WORKSPACE`` is shipped, and its command begins in it. Its image is used only
-    if the option ``docker`` says so. Raises ``SpecError`` for what a job cannot be.
+    A role's ``WORKSPACE`` is shipped, and its command begins in a copy of it. Its image is
+    used only if the option ``docker`` says so. Raises ``SpecError`` for what a job cannot be.
     """
     groups: dict[str, TaskGroupSpec] = {}
     folders: dict[str, str] = {}
@@ -123,7 +138,10 @@ def _command(role: Role, folder: str | None, first: str, *, exported: set[str]) 
     """The shell script of a role's tasks, whose macros are applied."""
     lines = []
     if folder is not None:
-        lines.append(f"cd {shlex.quote(folder)} || exit 1")
+        # A copy for each task: what YARN has shipped is shared by the tasks of a node. An
+        # earlier attempt in the same container may have left its own.
+        lines.append(f"mkdir -p {_OWN_COPY} && cp -Rf {folder}/. {_OWN_COPY} || exit 1")
+        lines.append(f"cd {_OWN_COPY} || exit 1")
     words = [role.entrypoint, *role.args]
     texts = [*words, *role.env.values()]
     if any("\0torchx-img-root\0" in text for text in texts):
