@@ -47,6 +47,16 @@ def test_a_groups_own_command_and_variables_win() -> None:
     assert (env["DTF_TASK_PROGRAM"], env["A"], env["B"]) == ("own", "group", "job")
 
 
+def test_a_tasks_own_variables_win_over_its_groups() -> None:
+    group = TaskGroupSpec(
+        count=2, task_env={"A": "group", "B": "group"}, task_env_overrides={1: {"A": "own"}}
+    )
+    spec = JobSpec(groups={"worker": group}, command="x", task_env={"A": "job"})
+    for task, expected in (("worker:0", "group"), ("worker:1", "own")):
+        env, _ = launch(spec, task)
+        assert (env["A"], env["B"]) == (expected, "group")
+
+
 def test_the_starter_knows_who_it_is_and_how_to_treat_its_port() -> None:
     spec = JobSpec(groups={"worker": TaskGroupSpec(count=2)}, command="x")
     _, starter = launch(spec)

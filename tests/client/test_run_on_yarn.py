@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 import tarfile
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,15 @@ import pytest
 import ytf
 from tests.client.fakes import FakeBackend, FakeHandle, status
 from tests.packaging.venvs import Venv
-from ytf.client.run_on_yarn import run_on_yarn
-from ytf.client.topologies import NodeLabel, TaskSpec, ps_strategy_topology, single_server_topology
+from ytf.client.run_on_yarn import _track, run_on_yarn
+from ytf.client.topologies import (
+    ContainerKey,
+    Metrics,
+    NodeLabel,
+    TaskSpec,
+    ps_strategy_topology,
+    single_server_topology,
+)
 from ytf.errors import RunFailed, SpecError
 from ytf.specs.job import Framework, JobSpec, OnFailure
 from ytf.specs.status import JobState
@@ -176,3 +184,21 @@ def test_a_safe_experiment_function_imports_another_where_it_runs() -> None:
     assert function() == "a/b"
     with pytest.raises(ValueError, match="expected the name of a module and a function"):
         ytf.get_safe_experiment_fn("join")
+
+
+def test_durations_are_metrics_in_mlflow() -> None:
+    logged: list[object] = []
+    run = SimpleNamespace(log_metrics=lambda *given: logged.extend(given))
+    chief, other = ContainerKey("chief", 0), ContainerKey("ps", 1)
+    metrics = Metrics(
+        total_training_duration=timedelta(seconds=90),
+        total_eval_duration=None,
+        container_duration={chief: None, other: None},
+        train_eval_time_per_node={chief: timedelta(seconds=1.5), other: None},
+    )
+    _track(SimpleNamespace(_run=run), metrics)  # type: ignore[arg-type]
+    assert logged == [
+        {"total_training_duration_s": 90.0},
+        {"chief:0": {"train_eval_duration_s": 1.5}},
+    ]
+    _track(SimpleNamespace(_run=None), metrics)  # type: ignore[arg-type]

@@ -24,6 +24,19 @@ def _write(folder: Path, text: str) -> Path:
     return path
 
 
+def test_how_long_mlflow_is_waited_for(tmp_path: Path) -> None:
+    def timeout_s(**variables: str) -> float:
+        loaded = settings.load({}, environ=_environ(tmp_path, **variables), cwd=tmp_path)
+        return settings.mlflow_timeout_s(loaded)
+
+    assert timeout_s() == 10.0
+    assert timeout_s(YTF_MLFLOW_TIMEOUT="0") == 0.0
+    assert timeout_s(YTF_MLFLOW_TIMEOUT="1m30s") == 90.0
+    for wrong in ("soon", "-1", "11m"):
+        with pytest.raises(SettingsError, match="from the variable YTF_MLFLOW_TIMEOUT"):
+            timeout_s(YTF_MLFLOW_TIMEOUT=wrong)
+
+
 def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     user_file = _write(home, 'queue = "user"\nname = "user"\nenv = "user"\ntags = "user"')
@@ -262,6 +275,8 @@ class TestFilesOfOthers:
             *("node_label", "gpus_per_node", "task_vcores", "task_memory"),
             # They open nothing: a program may listen on any port, whatever ytf takes for it.
             *("task_ports", "control_ports"),
+            # At most minutes of a wait; whether there is a server to wait for, the user says.
+            "mlflow_timeout",
         }
 
     def test_a_line_is_printed_once(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,23 @@ def test_torchrun(ytf: Commands) -> None:
     )
     assert "the framework is torchrun, as the command runs torchrun" in job.done.stderr
     assert_all_found_the_line(job, 2)
+
+
+def test_torchx_component_for_ddp(ytf: Commands) -> None:
+    shutil.copy(EXAMPLES / "ddp.py", ytf.directory)
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    # Debian's torchrun cannot do without these values, either.
+    done = ytf.run(
+        *("torchx", "run", "-s", "yarn", "-cfg", "backend=local,env=node"),
+        *("dist.ddp", "-j", "2x1", "--script", "ddp.py", "--rdzv_port", str(port)),
+        *("--tee", "1", "--env", "PET_REDIRECTS=9:1"),
+    )
+    ytf.jobs.append(done.stdout.strip().rpartition("/")[2])
+    job = Job(ytf, ytf.jobs[-1], done)
+    assert job.wait()["state"] == "SUCCEEDED", job.logs()
+    assert len(re.findall(r"FINAL rank=\d size=2", job.logs())) == 2, job.logs()
 
 
 def test_jax(ytf: Commands, jax: str) -> None:

@@ -94,6 +94,7 @@ def groups(draw: st.DrawFn) -> TaskGroupSpec:
         backoff=draw(st.just(Backoff()) | backoffs),
         min=draw(st.none() | st.integers(1, count)),
         task_env=draw(envs),
+        task_env_overrides=draw(st.dictionaries(st.integers(0, count - 1), envs, max_size=3)),
         framework=draw(st.none() | st.sampled_from(Framework)),
         node_label=draw(labels),
         placement=draw(st.none() | st.sampled_from(Placement)),

@@ -110,6 +110,16 @@ def test_what_makes_sense_passes(spec: JobSpec) -> None:
             "groups.worker.task_env.DTF_X",
             "sets this variable itself",
         ),
+        (
+            group(task_env_overrides={0: {"YTF_X": ""}}),
+            "groups.worker.task_env_overrides.0.YTF_X",
+            "sets this variable itself",
+        ),
+        (
+            group(task_env_overrides={9: {"A": ""}}),
+            "groups.worker.task_env_overrides.9",
+            "there is no task 9",
+        ),
         (group(command=" "), "groups.worker.command", "empty"),
         (job(command=None), "groups.worker.command", "no command"),
         (job(command=""), "command", "empty"),

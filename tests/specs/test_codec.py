@@ -81,6 +81,13 @@ def test_decoding_does_not_change_what_it_is_given() -> None:
     assert json.dumps(data) == before
 
 
+def test_variables_of_single_tasks_are_read_by_index() -> None:
+    group = {"count": 2, "task_env_overrides": {"1": {"SEED": "7"}}}
+    spec = codec.from_dict({"groups": {"a": group}, "command": "x"})
+    assert spec.groups["a"].task_env_overrides == {1: {"SEED": "7"}}
+    assert codec.from_json(codec.to_json(spec)) == spec
+
+
 def in_order(spec: JobSpec) -> list[object]:
     return [list(spec.groups), list(spec.files.items()), list(spec.task_env.items())]
 

@@ -36,6 +36,8 @@ def hdfs_urls(spec: JobSpec) -> list[str]:
     groups = spec.groups.values()
     texts = [spec.input, spec.output, spec.command, spec.client_command, *spec.task_env.values()]
     texts += [text for group in groups for text in (group.command, *group.task_env.values())]
+    for group in groups:
+        texts += [text for own in group.task_env_overrides.values() for text in own.values()]
     return list(dict.fromkeys(url for text in texts if text for url in _URL.findall(text)))
 
 

@@ -82,8 +82,7 @@ def make_starter_launch(
         policy = RELEASE
     image = spec.docker_image_of(group)
     env = {
-        **spec.task_env,
-        **group_spec.task_env,
+        **spec.task_env_of(command.task),
         "DTF_TASK_PROGRAM": _program(spec, group),
         "DTF_TASK_JOB_NAME": group,
         "DTF_TASK_INDEX": str(index_of(command.task)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ytf import backends
-from ytf.backends.api import JobBackend, JobHandle, LogLine
+from ytf.backends.api import JobBackend, JobHandle, LogLine, Plan
 from ytf.client import settings
 from ytf.client.follow import follow
 from ytf.client.job_lookup import find_job, select_jobs
@@ -27,6 +28,7 @@ from ytf.specs.job import JobSpec
 from ytf.specs.status import ClusterSpec, JobEvent, JobState, JobStatus, JobSummary
 
 if TYPE_CHECKING:
+    from ytf.client.mlflow_run import JobRun
     from ytf.packaging.made_environments import EnvironmentRecipe
 
 _log = logging.getLogger("ytf")
@@ -62,8 +64,10 @@ class Outcome:
 class Job:
     """One job, running or ended. Every call reads its current state."""
 
-    def __init__(self, handle: JobHandle) -> None:
+    def __init__(self, handle: JobHandle, run: JobRun | None = None) -> None:
         self._handle = handle
+        self._run = run
+        """The job's run in MLflow, if it was submitted here and is tracked."""
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
@@ -82,15 +86,18 @@ class Job:
 
         Raises ``TimeoutError`` if it has not ended after ``timeout_s``; the job
         goes on. If the cluster does not answer for some minutes, this waits for
-        it, and logs a WARNING with the logger ``ytf``.
+        it, and logs a WARNING with the logger ``ytf``. Ends the job's run in MLflow,
+        if this process has submitted it and uses MLflow.
         """
         limit_s = math.inf if timeout_s is None else timeout_s
         statuses = follow(self._handle, notify=_log.warning, timeout_s=limit_s)
         final = deque(statuses, maxlen=1).pop()
-        try:
-            return Outcome(self._handle.wait(final))
-        except (UnreachableError, OutcomeUnknownError):
-            return Outcome(final)  # the outcome is known; gc removes what may be left
+        # If that fails the outcome is known all the same; gc removes what may be left.
+        with contextlib.suppress(UnreachableError, OutcomeUnknownError):
+            final = self._handle.wait(final)
+        if self._run is not None:
+            self._run.end(final)
+        return Outcome(final)
 
     def results(self, timeout_s: float | None = None) -> list[Any]:
         """Block until a job of :func:`start` has ended, and return what its function returned.
@@ -145,7 +152,7 @@ def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
             where="client",
             hint="submit with `ytf-submit --client`, or use the job's cluster_spec() here",
         )
-    return submit_checked(spec, choose_backend(backend))
+    return submit_checked(spec, choose_backend(backend), tracks=True)
 
 
 def choose_backend(backend: str | JobBackend | None) -> JobBackend:
@@ -156,8 +163,13 @@ def choose_backend(backend: str | JobBackend | None) -> JobBackend:
     return backends.get_backend(chosen.name)
 
 
-def submit_checked(spec: JobSpec, backend: JobBackend, *, keeps_results: bool = False) -> Job:
-    """Plan and submit a spec that :func:`checked` has returned."""
+def submit_checked(
+    spec: JobSpec, backend: JobBackend, *, keeps_results: bool = False, tracks: bool = False
+) -> Job:
+    """Plan and submit a spec that :func:`checked` has returned.
+
+    ``tracks``: in MLflow, if this process uses it.
+    """
     from ytf.packaging.tensorboard import find_tensorboard
 
     plan = make_plan(
@@ -168,9 +180,23 @@ def submit_checked(spec: JobSpec, backend: JobBackend, *, keeps_results: bool = 
         make_environment=make_environment,
         keeps_results=keeps_results,
     )
-    handle = backend.submit(plan, _log.info)
+    run = _begin_run(plan) if tracks else None
+    try:
+        handle = backend.submit(plan if run is None else run.plan, _log.info)
+    except BaseException:
+        if run is not None:
+            run.discard()
+        raise
     remember_last_job(backend.name, handle.job)
-    return Job(handle)
+    if run is not None:
+        run.submitted(handle.job)
+    return Job(handle, run)
+
+
+def _begin_run(plan: Plan) -> JobRun | None:
+    from ytf.client.mlflow_run import begin_run
+
+    return begin_run(plan, lambda: settings.mlflow_timeout_s(settings.load({})))
 
 
 def make_environment(recipe: EnvironmentRecipe) -> Path:

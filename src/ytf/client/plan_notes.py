@@ -169,7 +169,8 @@ def _framework_notes(spec: JobSpec) -> Iterator[str]:
     """Notes on what does not work with the frameworks of the groups."""
     for name, group in spec.groups.items():
         framework = spec.framework_of(name)
-        given = {**spec.task_env, **group.task_env}
+        own = {name for each in group.task_env_overrides.values() for name in each}
+        given = dict.fromkeys([*spec.task_env, *group.task_env, *sorted(own)])
         replaced = [each for each in given if each in set_variables(framework.value)]
         if replaced:
             yield (

@@ -69,6 +69,11 @@ def _groups(spec: JobSpec) -> list[str]:
         lines += [
             f"    {name}:{index}: {_amount(own)}" for index, own in sorted(group.overrides.items())
         ]
+        lines += [
+            f"    {name}:{index} sets: {variable}={value}"
+            for index, own in sorted(group.task_env_overrides.items())
+            for variable, value in own.items()
+        ]
         if spec.framework_of(name) is not spec.framework:
             lines.append(f"    framework: {spec.framework_of(name).value}")
         command = spec.command_of(name)

@@ -172,7 +172,7 @@ def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
                 for name, each in spec.groups.items()
             },
         )
-        return submit_checked(spec, backend, keeps_results=True)
+        return submit_checked(spec, backend, keeps_results=True, tracks=True)
 
 
 def wait_or_kill(job: Job, watch: Callable[[JobStatus], None] | None = None) -> JobStatus:

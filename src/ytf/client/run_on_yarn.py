@@ -15,7 +15,7 @@ from ytf.backends.api import JobBackend
 from ytf.client.environments import resolve_environment
 from ytf.client.evaluator_monitor import EvaluatorMonitor, Thresholds, check_thresholds
 from ytf.client.function_results import first_values
-from ytf.client.job import checked, choose_backend, make_environment
+from ytf.client.job import Job, checked, choose_backend, make_environment
 from ytf.client.run import submit_function, wait_or_kill
 from ytf.client.settings import working_directory
 from ytf.client.topologies import (
@@ -151,7 +151,10 @@ def run_on_yarn(
         for module in shipped:
             cloudpickle.unregister_pickle_by_value(module)
     wait_or_kill(job, EvaluatorMonitor(thresholds, _log.info).take)
-    return _metrics(first_values(job), job.events(), specs)
+    job.wait()
+    metrics = _metrics(first_values(job), job.events(), specs)
+    _track(job, metrics)
+    return metrics
 
 
 def upload_env(package_path: str | None = None) -> tuple[str, str]:
@@ -277,6 +280,24 @@ def _acls(acls: Any) -> dict[str, Any]:
         elif users or groups:
             fields[ours] = f"{','.join(users)} {','.join(groups)}".rstrip()
     return fields
+
+
+def _track(job: Job, metrics: Metrics) -> None:
+    """Add the metrics to the runs of the job in MLflow, if there are any."""
+    if job._run is None:
+        return
+    of_job = {
+        "total_training_duration_s": metrics.total_training_duration,
+        "total_eval_duration_s": metrics.total_eval_duration,
+    }
+    job._run.log_metrics(
+        {name: took.total_seconds() for name, took in of_job.items() if took is not None},
+        {
+            task_id(key.type, key.id): {"train_eval_duration_s": took.total_seconds()}
+            for key, took in metrics.train_eval_time_per_node.items()
+            if took is not None
+        },
+    )
 
 
 def _metrics(

@@ -21,13 +21,16 @@ from pathlib import Path
 
 from ytf.backends import BACKEND_NAMES
 from ytf.backends.api import RECORD_RETENTION_S, Notify
-from ytf.errors import SettingsError, did_you_mean
+from ytf.errors import SettingsError, SpecError, did_you_mean
 from ytf.home import home
 from ytf.ownership import UntrustedError, read_trusted
+from ytf.specs.durations import parse_duration
 from ytf.specs.settings import SETTINGS, variable_of
 from ytf.terminal_text import printable_line
 
 FILE = "ytf.toml"
+MLFLOW_TIMEOUT_S = 10.0
+MAX_MLFLOW_TIMEOUT_S = 600.0
 
 _MAX_BYTES = 256 << 10
 
@@ -155,6 +158,21 @@ def history_s(settings: Settings) -> float:
             hint="give a number of days, such as 7 or 0.5",
         )
     return days * 86400
+
+
+def mlflow_timeout_s(settings: Settings) -> float:
+    """How long jobs wait for MLflow, from ``mlflow_timeout``."""
+    given = settings.get("mlflow_timeout")
+    if given is None:
+        return MLFLOW_TIMEOUT_S
+    where = f"mlflow_timeout (from {settings.sources['mlflow_timeout']})"
+    try:
+        timeout_s = parse_duration(given)
+    except SpecError as exc:
+        raise SettingsError(f"{where}: {exc}", hint=exc.hint) from exc
+    if timeout_s > MAX_MLFLOW_TIMEOUT_S:
+        raise SettingsError(f"{where} is {given}", hint="give 10m or less")
+    return timeout_s
 
 
 def hadoop_configuration(environ: Mapping[str, str]) -> Path | None:

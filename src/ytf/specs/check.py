@@ -214,12 +214,7 @@ def _check_group(group: TaskGroupSpec, path: str) -> None:
     _check_resources(group.resources, f"{path}.resources")
     for index, resources in group.overrides.items():
         where = under(f"{path}.overrides", index)
-        if not 0 <= index < group.count:
-            raise SpecError(
-                f"there is no task {shown(index)}",
-                where=where,
-                hint=f"the group's tasks are 0 to {group.count - 1}",
-            )
+        _check_index(index, group, where)
         _check_resources(resources, where)
     _in_range(group.max_restarts, 0, MAX_INT, f"{path}.max_restarts")
     _in_range(group.processes, 1, MAX_PROCESSES, f"{path}.processes")
@@ -229,6 +224,19 @@ def _check_group(group: TaskGroupSpec, path: str) -> None:
     if group.node_label is not None:
         _check_label(group.node_label, f"{path}.node_label")
     _check_env(group.task_env, f"{path}.task_env")
+    for index, env in group.task_env_overrides.items():
+        where = under(f"{path}.task_env_overrides", index)
+        _check_index(index, group, where)
+        _check_env(env, where)
+
+
+def _check_index(index: int, group: TaskGroupSpec, where: str) -> None:
+    if not 0 <= index < group.count:
+        raise SpecError(
+            f"there is no task {shown(index)}",
+            where=where,
+            hint=f"the group's tasks are 0 to {group.count - 1}",
+        )
 
 
 def _check_resources(resources: Resources, path: str) -> None:

@@ -120,6 +120,11 @@ def _normalized_group(group: object, path: str) -> object:
         own = _in_mb(own, path)
         return {**usual, **own} if isinstance(own, dict) and isinstance(usual, dict) else own
 
+    group = _at(
+        group,
+        "task_env_overrides",
+        lambda all_: _by_index(all_, f"{path}.task_env_overrides"),
+    )
     return _at(
         group,
         "overrides",

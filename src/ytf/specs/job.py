@@ -226,6 +226,8 @@ class TaskGroupSpec(Spec, frozen=True, kw_only=True):
     """What ``python`` in the group's command is; default: the job's ``env``."""
     task_env: dict[str, str] = {}
     """Environment variables of the group's tasks, in addition to the job's ``task_env``."""
+    task_env_overrides: dict[int, dict[str, str]] = {}
+    """More, or other, environment variables for single tasks, by index."""
     framework: Framework | None = None
     """Which variables the group's programs get; default: the job's ``framework``."""
     processes: int = 1
@@ -454,14 +456,19 @@ class JobSpec(Spec, frozen=True, kw_only=True):
         group = self.group(task)
         return group.overrides.get(index_of(task), group.resources)
 
+    def task_env_of(self, task: TaskId) -> dict[str, str]:
+        """The environment variables that the spec gives one task."""
+        group = self.group(task)
+        own = group.task_env_overrides.get(index_of(task), {})
+        return {**self.task_env, **group.task_env, **own}
+
     def hides_gpus(self, task: TaskId) -> bool:
         """Whether a task is not to see the GPUs of its node.
 
         Those without GPUs of their own are not, if others of the job have some or
         if they only serve others. A job that asks for none has what its nodes have.
         """
-        group = self.group(task)
-        if self.resources(task).gpus or _VISIBLE_GPUS in (self.task_env | group.task_env):
+        if self.resources(task).gpus or _VISIBLE_GPUS in self.task_env_of(task):
             return False
         return group_of(task) in UNTRACKED_ROLES or self.asks_for_gpus()
 

@@ -58,7 +58,8 @@ def json_schema() -> dict[str, Any]:
     group = types["TaskGroupSpec"]["properties"]
     group["count"].update(minimum=1, maximum=MAX_TASKS)
     group["max_restarts"].update(minimum=0, maximum=MAX_INT)
-    group["overrides"]["propertyNames"] = {"pattern": "^(0|[1-9][0-9]*)$"}
+    for by_index in ("overrides", "task_env_overrides"):
+        group[by_index]["propertyNames"] = {"pattern": "^(0|[1-9][0-9]*)$"}
 
     groups = types["JobSpec"]["properties"]["groups"]
     groups["propertyNames"] = {"pattern": f"^[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}$"}

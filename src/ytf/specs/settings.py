@@ -68,6 +68,10 @@ SETTINGS: dict[str, Setting] = {
     ),
     "task_ports": Setting("The ports for programs' servers: 30000-30999. Default: any free one."),
     "control_ports": Setting("The ports on which ytf's own processes listen, likewise."),
+    "mlflow_timeout": Setting(
+        "How long a job of the Python API waits for MLflow at its begin and again at its end, if "
+        "MLflow is in use; 0 does without it. Default: 10 s."
+    ),
     "history_days": Setting(
         "For how many days the records of ended jobs are kept. Default: 7.",
         only_user="decides what is removed",

@@ -1,0 +1,1 @@
+"""ytf as a scheduler of torchx, which loads it by its entry point ``yarn`` (ADR 36)."""
