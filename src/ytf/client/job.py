@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,12 +13,13 @@ import msgspec
 from ytf import backends
 from ytf.backends.api import JobBackend, JobHandle, LogLine
 from ytf.client import settings
-from ytf.client.follow import follow
+from ytf.client.follow import settle
 from ytf.client.job_lookup import find_job, select_jobs
 from ytf.client.last_job import remember_last_job
 from ytf.client.log_selection import select_logs
 from ytf.client.plan import make_plan
-from ytf.errors import JobFailedError, OutcomeUnknownError, SpecError, UnreachableError, shown
+from ytf.client.progress.reporter import ProgressReporter, open_reporter
+from ytf.errors import JobFailedError, SpecError, YtfError, shown
 from ytf.specs import codec
 from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec
@@ -64,6 +64,15 @@ class Job:
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
 
+    def _repr_html_(self) -> str:
+        """Show the job in a notebook, as it is now."""
+        from ytf.client.progress.job_html import job_html
+
+        try:
+            return job_html(self.status())
+        except YtfError as error:
+            return job_html(None, [f"job {self.id}", str(error)])
+
     @property
     def id(self) -> JobId:
         """The job's id, with which :func:`job` finds it again."""
@@ -73,22 +82,25 @@ class Job:
         """Return the status of the job and its tasks, also after the end."""
         return self._handle.status()
 
-    def wait(self, timeout_s: float | None = None) -> Outcome:
+    def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> Outcome:
         """Block until the job has ended and all but its record and logs is removed.
 
-        Raises ``TimeoutError`` if it has not ended after ``timeout_s``; the job
-        goes on. If the cluster does not answer for some minutes, this waits for
-        it, and logs a WARNING with the logger ``ytf``.
+        Raises ``TimeoutError`` if it has not ended after ``timeout_s``; the job goes on, also
+        after Ctrl-C. If the cluster does not answer for some minutes, this waits for it, and
+        says so. What happens meanwhile is shown, see :func:`ytf.run`.
         """
-        limit_s = math.inf if timeout_s is None else timeout_s
-        statuses = follow(self._handle, notify=_log.warning, timeout_s=limit_s)
-        final = deque(statuses, maxlen=1).pop()
-        try:
-            return Outcome(self._handle.wait(final))
-        except (UnreachableError, OutcomeUnknownError):
-            return Outcome(final)  # the outcome is known; gc removes what may be left
+        now = self.status()
+        if now.state.is_final:
+            return Outcome(settle(self._handle, now))
+        with open_reporter(progress) as reporter:
+            try:
+                limit_s = math.inf if timeout_s is None else timeout_s
+                return Outcome(reporter.follow(self._handle, limit_s))
+            except KeyboardInterrupt:
+                reporter.warn(f"stopped waiting: job {self.id} goes on (its kill() ends it)")
+                raise
 
-    def results(self, timeout_s: float | None = None) -> list[Any]:
+    def results(self, timeout_s: float | None = None, *, progress: bool | None = None) -> list[Any]:
         """Block until a job of :func:`start` has ended, and return what its function returned.
 
         There is one value for each worker, by index; for each of its processes, if it has
@@ -98,7 +110,7 @@ class Job:
         """
         from ytf.client.function_results import read_results
 
-        return read_results(self._handle, self.wait(timeout_s).status)
+        return read_results(self._handle, self.wait(timeout_s, progress=progress).status)
 
     def kill(self, reason: str = "killed from Python") -> None:
         """Kill the job; returns when the job has accepted the request. Idempotent."""
@@ -126,12 +138,17 @@ class Job:
         return self._handle.cluster_spec()
 
 
-def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
+def submit(
+    spec: JobSpec,
+    *,
+    backend: str | JobBackend | None = None,
+    progress: bool | None = None,
+) -> Job:
     """Submit a job and return once it is accepted; it goes on without this process.
 
     ``backend`` is a name or a backend; by default the one ``ytf-submit`` would
     choose. Relative paths in the spec are relative to the working directory.
-    The logger ``ytf`` logs what takes long (packing, uploading) at level INFO.
+    What takes long (packing, uploading) is shown, see :func:`ytf.run`.
     Raises ``SpecError`` or ``RefusedError`` if nothing was submitted.
     """
     spec = checked(spec)
@@ -141,7 +158,8 @@ def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
             where="client",
             hint="submit with `ytf-submit --client`, or use the job's cluster_spec() here",
         )
-    return submit_checked(spec, choose_backend(backend))
+    with open_reporter(progress) as reporter:
+        return submit_checked(spec, choose_backend(backend), reporter)
 
 
 def choose_backend(backend: str | JobBackend | None) -> JobBackend:
@@ -152,19 +170,22 @@ def choose_backend(backend: str | JobBackend | None) -> JobBackend:
     return backends.get_backend(chosen.name)
 
 
-def submit_checked(spec: JobSpec, backend: JobBackend, *, keeps_results: bool = False) -> Job:
-    """Plan and submit a spec that :func:`checked` has returned."""
+def submit_checked(
+    spec: JobSpec, backend: JobBackend, reporter: ProgressReporter, *, keeps_results: bool = False
+) -> Job:
+    """Plan and submit a spec that :func:`checked` has returned, and show how far that is."""
     from ytf.packaging.tensorboard import find_tensorboard
 
     plan = make_plan(
         spec,
         backend=backend.name,
         user=backend.user(),
-        tensorboard=lambda: find_tensorboard(_log.info),
+        tensorboard=lambda: find_tensorboard(reporter.notify),
         keeps_results=keeps_results,
     )
-    handle = backend.submit(plan, _log.info)
+    handle = backend.submit(plan, reporter.notify)
     remember_last_job(backend.name, handle.job)
+    reporter.notify(f"job {handle.job} is accepted")
     return Job(handle)
 
 

@@ -13,6 +13,7 @@ import cloudpickle
 from ytf.backends.api import JobBackend
 from ytf.client.function_results import first_values
 from ytf.client.job import checked, choose_backend
+from ytf.client.progress.reporter import open_reporter
 from ytf.client.run import submit_function, wait_or_kill
 from ytf.client.topologies import (
     ContainerKey,
@@ -77,6 +78,7 @@ def run_on_yarn(
     cuda_runtime_hdfs_path: str | None = None,
     skein_client: object = None,
     backend: str | JobBackend | None = None,
+    progress: bool | None = None,
 ) -> Metrics | None:
     """Run an experiment in the tasks of a job, and wait for its end.
 
@@ -87,7 +89,7 @@ def run_on_yarn(
     directories, from which modules can be imported. With ``nb_retries`` all tasks are
     started again after a failure, so often. ``pre_script_hook`` is shell that runs before
     each task's Python. ``backend`` is as in :func:`ytf.submit`: the same call runs on one
-    machine.
+    machine. ``progress`` is as in :func:`ytf.run`.
 
     Raises ``RunFailed`` with the first failure, and ``SpecError`` for what ytf does not
     support, before anything is submitted. Ctrl-C kills the job.
@@ -138,11 +140,12 @@ def run_on_yarn(
     )
     # Travels as code: the tasks' environment need not have ytf.
     cloudpickle.register_pickle_by_value(experiment_program)
-    try:
-        job = submit_function(call, spec, choose_backend(backend))
-    finally:
-        cloudpickle.unregister_pickle_by_value(experiment_program)
-    wait_or_kill(job)
+    with open_reporter(progress) as reporter:
+        try:
+            job = submit_function(call, spec, choose_backend(backend), reporter)
+        finally:
+            cloudpickle.unregister_pickle_by_value(experiment_program)
+        wait_or_kill(job, reporter)
     return _metrics(first_values(job), job.events(), specs)
 
 
