@@ -167,7 +167,7 @@ def test_everything_else_is_the_handles() -> None:
     with pytest.raises(NotFoundError, match="has no task or group 'ps:0'"):
         job.logs(["ps:0"])
     assert job.cluster_spec() == handle.spec
-    assert job.events() == []
+    assert list(job.events()) == []
     job.kill("enough")
     assert handle.killed == ["enough"]
 

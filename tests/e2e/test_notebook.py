@@ -88,9 +88,10 @@ def test_a_cell_shows_its_job_in_one_place_up_to_its_end(ytf: Ytf) -> None:
         "ytf.run(fail)",
         'ytf.job("@last")',
         "ytf.run(task, progress=False)",
+        "await ytf.aio.run(task)",
         "[each.name for each in threading.enumerate() if each not in threads]",
     )
-    _, ran, failed, found, silent, threads = outputs
+    _, ran, failed, found, silent, awaited, threads = outputs
     display, result = ran
     assert (display.kind, result.kind) == ("display_data", "execute_result")
     assert result.text == "[0, 10]"
@@ -115,6 +116,8 @@ def test_a_cell_shows_its_job_in_one_place_up_to_its_end(ytf: Ytf) -> None:
     assert ">FAILED<" in shown.html
     assert shown.text.startswith("<Job local_")
     assert [each.kind for each in silent] == ["execute_result"]
+    assert ">SUCCEEDED<" in awaited[0].html
+    assert awaited[1].text == "[0]"
     assert threads[0].text == "[]"
 
 
@@ -127,17 +130,18 @@ def test_the_stop_button_kills_the_job_of_a_run_and_only_ends_a_wait(ytf: Ytf) -
         "job.status().state.value",
         "job.kill(); job.wait().status.state.value",
         "ytf.run(sleep)  # stop",
-        'ytf.job("@last").status().state.value, len(ytf.jobs())',
+        "await ytf.aio.run(sleep)  # stop",
+        "[each.state.value for each in ytf.jobs()]",
     )
-    _, started, waited, goes_on, killed, ran, ended = outputs
+    _, started, waited, goes_on, killed, ran, awaited, ended = outputs
     assert "is accepted" in started[0].html
     display, error = waited
     assert error.error[0] == "KeyboardInterrupt"
     assert "stopped waiting: job local_" in display.html
     assert goes_on[0].text == "'RUNNING'"
     assert killed[-1].text == "'KILLED'"
-    display, error = ran
-    assert error.error[0] == "KeyboardInterrupt"
-    assert ">KILLED<" in display.html
-    assert "is killed" in display.html
-    assert ended[0].text == "('KILLED', 2)"
+    for display, error in (ran, awaited):
+        assert error.error[0] in ("KeyboardInterrupt", "CancelledError")
+        assert ">KILLED<" in display.html
+        assert "is killed" in display.html
+    assert ended[0].text == "['KILLED', 'KILLED', 'KILLED']"

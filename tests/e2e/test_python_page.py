@@ -18,9 +18,10 @@ def test_the_code_of_the_page_runs(ytf: Ytf) -> None:
     assert lines[1].startswith("worker:0 on ")
     assert lines[2] == "ValueError('no data for worker:0')"
     assert lines[3] == "Traceback (most recent call last):"
-    assert lines[-4].startswith("local_")
-    assert lines[-3:] == [
+    assert lines[-5].startswith("local_")
+    assert lines[-4:] == [
         "[5, 15]",
+        "[[1, 11], [2]]",
         """failed: ModuleNotFoundError("No module named 'my_training'")""",
         "['0', '1']",
     ]

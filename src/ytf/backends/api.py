@@ -266,6 +266,15 @@ def no_commit_hook() -> None:
     """Do nothing: the ``OnCommit`` of callers that are not interrupted."""
 
 
+CheckCancelled = Callable[[], None]
+"""Is called now and then, in the caller's thread, by a call that waits; what it raises ends the
+call."""
+
+
+def never_cancelled() -> None:
+    """Do nothing: the ``CheckCancelled`` of callers that are not cancelled."""
+
+
 class JobHandle(Protocol):
     """One job, running or ended, for its owner."""
 
@@ -306,11 +315,17 @@ class JobHandle(Protocol):
         ...
 
     def logs(
-        self, tasks: list[TaskId], *, follow: bool, notify: Notify = ignore_notice
+        self,
+        tasks: list[TaskId],
+        *,
+        follow: bool,
+        notify: Notify = ignore_notice,
+        check: CheckCancelled = never_cancelled,
     ) -> Iterator[LogLine]:
         """Yield lines of the tasks' stdout and stderr, in the order they are found.
 
-        ``notify`` gets sentences about what cannot be read, and why.
+        ``notify`` gets sentences about what cannot be read, and why. ``check`` is called
+        while there are no new lines.
         """
         ...
 
@@ -341,14 +356,19 @@ class JobBackend(Protocol):
         ...
 
     def submit(
-        self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
+        self,
+        plan: Plan,
+        notify: Notify = ignore_notice,
+        on_commit: OnCommit = no_commit_hook,
+        check: CheckCancelled = never_cancelled,
     ) -> JobHandle:
         """Stage and start a job; returns once it is accepted and runs without this process.
 
         ``notify`` gets sentences about what takes long, from any thread. An
         error or Ctrl-C on the way leaves nothing of the job. ``on_commit`` is
         called when the job is staged and about to be handed over: an interrupt
-        after that should wait for the handle.
+        after that should wait for the handle. ``check`` is called before that, and while
+        uploads take long.
         """
         ...
 

@@ -13,7 +13,8 @@ import msgspec
 from ytf import backends
 from ytf.backends.api import JobBackend, JobHandle, LogLine
 from ytf.client import settings
-from ytf.client.follow import settle
+from ytf.client.cancellation import check_cancelled
+from ytf.client.follow import follow_events, settle
 from ytf.client.job_lookup import find_job, select_jobs
 from ytf.client.last_job import remember_last_job
 from ytf.client.log_selection import select_logs
@@ -116,9 +117,11 @@ class Job:
         """Kill the job; returns when the job has accepted the request. Idempotent."""
         self._handle.kill(reason)
 
-    def events(self) -> list[JobEvent]:
-        """Return the events of the job so far."""
-        return self._handle.events()
+    def events(self, *, follow: bool = False) -> Iterator[JobEvent]:
+        """Yield the events of the job so far. With ``follow``, go on until it has ended."""
+        if follow:
+            return follow_events(self._handle, notify=_log.warning)
+        return iter(self._handle.events())
 
     def logs(
         self, tasks: Sequence[str] | None = None, *, follow: bool = False
@@ -131,7 +134,13 @@ class Job:
         if tasks is not None and not tasks:
             return iter(())
         selection = select_logs(self.status(), tasks or ())
-        return selection.of(self._handle.logs(selection.tasks, follow=follow))
+        return selection.of(
+            self._handle.logs(selection.tasks, follow=follow, check=check_cancelled)
+        )
+
+    def tensorboard_url(self) -> str | None:
+        """Return the address of the job's TensorBoard, while it has one that runs."""
+        return self.status().tensorboard_url
 
     def cluster_spec(self) -> ClusterSpec | None:
         """Return the cluster spec, once the addresses of all tasks are known."""
@@ -183,7 +192,7 @@ def submit_checked(
         tensorboard=lambda: find_tensorboard(reporter.notify),
         keeps_results=keeps_results,
     )
-    handle = backend.submit(plan, reporter.notify)
+    handle = backend.submit(plan, reporter.notify, check=check_cancelled)
     remember_last_job(backend.name, handle.job)
     reporter.notify(f"job {handle.job} is accepted")
     return Job(handle)

@@ -146,7 +146,7 @@ def run_on_yarn(
         finally:
             cloudpickle.unregister_pickle_by_value(experiment_program)
         wait_or_kill(job, reporter)
-    return _metrics(first_values(job), job.events(), specs)
+    return _metrics(first_values(job), list(job.events()), specs)
 
 
 def upload_env() -> tuple[str, str]:

@@ -45,6 +45,7 @@ def test_without_a_terminal_each_change_is_a_line_on_stderr(
 ) -> None:
     backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED), RUNNING, FAILED))
     backend.tells = ["packing \x1b[2Jnumpy"]
+    threads = threading.enumerate()
     assert not submit(SPEC, backend=backend).wait().succeeded
     shown = capfd.readouterr()
     assert shown.out == ""
@@ -59,7 +60,7 @@ def test_without_a_terminal_each_change_is_a_line_on_stderr(
         "ytf: worker:0 failed on n1: exit code 3",
         f"ytf: `ytf logs {JOB}` shows what the tasks wrote",
     ]
-    assert threading.active_count() == 1
+    assert threading.enumerate() == threads
 
 
 def test_nothing_is_shown_of_a_job_that_has_ended_or_if_the_caller_says_so(

@@ -138,7 +138,9 @@ def _choose_display(progress: bool | None) -> Display | None:
     if sys.stderr.isatty() and os.environ.get("TERM") not in _NO_CURSOR:
         from ytf.client.progress.terminal import TerminalDisplay
 
-        return TerminalDisplay()
+        display = TerminalDisplay.claim()
+        if display is not None:
+            return display
     from ytf.client.progress.lines import LineDisplay
 
     return LineDisplay()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -34,6 +35,9 @@ _COLOURS = {
 }
 
 
+_claim = threading.Lock()
+
+
 class TerminalDisplay:
     """Draws the job on stderr. Implements ``Display``.
 
@@ -45,6 +49,19 @@ class TerminalDisplay:
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
         self._live: Live | None = None
+        self._is_claim = False
+
+    @classmethod
+    def claim(cls) -> TerminalDisplay | None:
+        """Return a display; None while another thread has one, as two tables overwrite each other.
+
+        It is given back by :meth:`close`.
+        """
+        if not _claim.acquire(blocking=False):
+            return None
+        display = cls()
+        display._is_claim = True
+        return display
 
     def notice(self, text: str) -> None:
         """Print a sentence above the table."""
@@ -69,12 +86,18 @@ class TerminalDisplay:
 
     def conclude(self, final: JobStatus) -> None:
         """Print the first cause of a failure below the table, and where to look."""
-        self.close()
+        self._leave_table()
         for line in describe_end(final):
             self.notice(line)
 
     def close(self) -> None:
         """Leave the last table on the screen, and the cursor below it."""
+        self._leave_table()
+        if self._is_claim:
+            self._is_claim = False
+            _claim.release()
+
+    def _leave_table(self) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
