@@ -19,14 +19,14 @@ import ytf
 from tests.client.fakes import JOB, FakeBackend, FakeHandle, status, task
 from ytf import aio
 from ytf.backends.api import (
-    CheckCancelled,
+    CheckInterrupt,
     JobHandle,
     LogLine,
     Notify,
     OnCommit,
     Plan,
     ignore_notice,
-    never_cancelled,
+    never_interrupted,
     no_commit_hook,
 )
 from ytf.client.async_calls import THREAD_NAME, iterate_in_thread
@@ -208,7 +208,7 @@ class Submitting(FakeBackend):
         plan: Plan,
         notify: Notify = ignore_notice,
         on_commit: OnCommit = no_commit_hook,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> JobHandle:
         self.entered.set()
         assert self.before_commit.wait(_LONG_S), "the loop is blocked"
@@ -280,7 +280,7 @@ class Silent(FakeHandle):
         *,
         follow: bool,
         notify: Notify = ignore_notice,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> Iterator[LogLine]:
         yield LINE
         while follow:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ytf.backends.api import (
     RECORD_RETENTION_S,
-    CheckCancelled,
+    CheckInterrupt,
     JobCredentials,
     JobHandle,
     LogLine,
@@ -17,7 +17,7 @@ from ytf.backends.api import (
     RemovedItem,
     RemovedItems,
     ignore_notice,
-    never_cancelled,
+    never_interrupted,
     no_commit_hook,
 )
 from ytf.errors import NotFoundError, RefusedError
@@ -111,7 +111,7 @@ class FakeHandle:
         *,
         follow: bool,
         notify: Notify = ignore_notice,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> Iterator[LogLine]:
         for text in self.tells:
             notify(text)
@@ -144,7 +144,7 @@ class FakeBackend:
         plan: Plan,
         notify: Notify = ignore_notice,
         on_commit: OnCommit = no_commit_hook,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> JobHandle:
         for text in self.tells:
             notify(text)

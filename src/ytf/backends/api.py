@@ -250,8 +250,25 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
 
+class PassingNotice(str):
+    """How far something is. The next one takes its place: who prints lines leaves it out."""
+
+    __slots__ = ()
+
+
 Notify = Callable[[str], None]
-"""Gets sentences about the progress of a call, for the user to read."""
+"""Gets sentences about the progress of a call, for the user to read, and a ``PassingNotice`` now
+and then."""
+
+
+def lasting_only(notify: Notify) -> Notify:
+    """``notify`` for those that print lines: without what passes."""
+
+    def notify_of_lasting(text: str) -> None:
+        if not isinstance(text, PassingNotice):
+            notify(text)
+
+    return notify_of_lasting
 
 
 def ignore_notice(text: str) -> None:
@@ -266,13 +283,13 @@ def no_commit_hook() -> None:
     """Do nothing: the ``OnCommit`` of callers that are not interrupted."""
 
 
-CheckCancelled = Callable[[], None]
-"""Is called now and then, in the caller's thread, by a call that waits; what it raises ends the
-call."""
+CheckInterrupt = Callable[[], None]
+"""Is called now and then, in the caller's thread, by a call that waits. It raises if the caller
+was interrupted in a way that Python does not notice by itself; that ends the call."""
 
 
-def never_cancelled() -> None:
-    """Do nothing: the ``CheckCancelled`` of callers that are not cancelled."""
+def never_interrupted() -> None:
+    """Do nothing: the ``CheckInterrupt`` of callers that only Ctrl-C interrupts."""
 
 
 class JobHandle(Protocol):
@@ -320,7 +337,7 @@ class JobHandle(Protocol):
         *,
         follow: bool,
         notify: Notify = ignore_notice,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> Iterator[LogLine]:
         """Yield lines of the tasks' stdout and stderr, in the order they are found.
 
@@ -360,7 +377,7 @@ class JobBackend(Protocol):
         plan: Plan,
         notify: Notify = ignore_notice,
         on_commit: OnCommit = no_commit_hook,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> JobHandle:
         """Stage and start a job; returns once it is accepted and runs without this process.
 

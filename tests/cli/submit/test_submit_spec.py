@@ -9,13 +9,13 @@ import pytest
 
 from tests.client.fakes import JOB, FakeBackend, FakeHandle, status
 from ytf.backends.api import (
-    CheckCancelled,
+    CheckInterrupt,
     JobHandle,
     Notify,
     OnCommit,
     Plan,
     ignore_notice,
-    never_cancelled,
+    never_interrupted,
     no_commit_hook,
 )
 from ytf.cli.submit import command
@@ -36,7 +36,7 @@ class Interrupting(FakeBackend):
         plan: Plan,
         notify: Notify = ignore_notice,
         on_commit: OnCommit = no_commit_hook,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> JobHandle:
         if self._early:
             os.kill(os.getpid(), signal.SIGINT)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.fakes import JOB, FakeBackend, FakeHandle, status, task
+from ytf.backends.api import PassingNotice
 from ytf.client.follow import Change
 from ytf.client.job import Job, submit
 from ytf.client.progress.lines import LineDisplay
@@ -162,6 +163,19 @@ def test_a_job_that_cannot_be_killed_is_told_of(
         wait_or_kill(Job(handle), reporter)
     last = capfd.readouterr().err.splitlines()[-1]
     assert last == f"ytf: no answer; the job may go on: `ytf kill {JOB}` ends it"
+
+
+def test_what_passes_is_no_line_and_not_logged(
+    log: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logged = io.StringIO()
+    log.addHandler(logging.StreamHandler(logged))
+    with open_reporter(None) as reporter:
+        reporter.notify(PassingNotice("uploading 10 %"))
+    log.setLevel(logging.INFO)
+    with open_reporter(None) as reporter:
+        reporter.notify(PassingNotice("uploading 10 %"))
+    assert (logged.getvalue(), capfd.readouterr().err) == ("", "")
 
 
 def test_only_what_is_drawn_anew_asks_for_more_than_changes() -> None:

@@ -3,10 +3,13 @@ from __future__ import annotations
 from io import StringIO
 
 import msgspec
+import pytest
 from rich.console import Console
 
 from tests.client.fakes import JOB, status, task
 from tests.specs.usages import task_usage
+from ytf.backends.api import PassingNotice
+from ytf.client.progress import terminal
 from ytf.client.progress.terminal import job_table
 from ytf.specs.status import JobState, JobStatus, TaskState
 
@@ -51,3 +54,45 @@ def test_a_job_that_waits_says_for_what_and_an_ended_one_has_no_links() -> None:
     head, *table = _shown(msgspec.structs.replace(ended, tensorboard_url="http://gone/"))
     assert head == f"job {JOB} (TensorFlow): SUCCEEDED, 0:00:12"
     assert table[-1].split() == ["worker:0", "SUCCEEDED", "1", "exit", "code", "0"]
+
+
+def _screen(monkeypatch: pytest.MonkeyPatch) -> StringIO:
+    screen = StringIO()
+    monkeypatch.setattr(
+        terminal,
+        "Console",
+        lambda **options: Console(file=screen, force_terminal=True, color_system=None, width=80),
+    )
+    return screen
+
+
+def test_what_passes_is_drawn_in_place_and_gone_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = _screen(monkeypatch)
+    display = terminal.TerminalDisplay()
+    display.notice(PassingNotice("uploading 10 %"))
+    display.notice("packing numpy")
+    display.notice(PassingNotice("uploading 20 %"))
+    display.close()
+    *drawn, left = screen.getvalue().split("\x1b[2K")
+    assert [name for name in ("10 %", "numpy", "20 %") if name in "".join(drawn)] == [
+        "10 %",
+        "numpy",
+        "20 %",
+    ]
+    assert "%" not in left
+
+
+def test_a_terminal_has_one_table_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    _screen(monkeypatch)
+    first = terminal.TerminalDisplay.claim()
+    assert first is not None
+    assert terminal.TerminalDisplay.claim() is None
+    first.conclude(status(JobState.SUCCEEDED))
+    assert terminal.TerminalDisplay.claim() is None
+    first.close()
+    first.close()
+    second = terminal.TerminalDisplay.claim()
+    assert second is not None
+    second.close()

@@ -12,12 +12,12 @@ import msgspec
 
 from ytf.backends.api import (
     RECORD_RETENTION_S,
-    CheckCancelled,
+    CheckInterrupt,
     Notify,
     OnCommit,
     RemovedItems,
     ignore_notice,
-    never_cancelled,
+    never_interrupted,
     no_commit_hook,
 )
 from ytf.backends.local.directories import JobDirectories, is_job_id
@@ -70,7 +70,7 @@ class LocalJobBackend:
         plan: Plan,
         notify: Notify = ignore_notice,
         on_commit: OnCommit = no_commit_hook,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> LocalJobHandle:
         """Stage and start a job; returns once its master has accepted it."""
         # Loaded here: other commands do not need it, and its import takes time.

@@ -16,7 +16,7 @@ import msgspec
 from ytf import processes
 from ytf.backends import master_api
 from ytf.backends.api import (
-    CheckCancelled,
+    CheckInterrupt,
     JobCredentials,
     LogLine,
     MasterAddress,
@@ -24,7 +24,7 @@ from ytf.backends.api import (
     RemovedItem,
     ignore_notice,
     job_ended_error,
-    never_cancelled,
+    never_interrupted,
 )
 from ytf.backends.local.directories import JobDirectories
 from ytf.backends.local.finalize import DEAD_JOB_REASON, finalize_dead_job
@@ -165,7 +165,7 @@ class LocalJobHandle:
         *,
         follow: bool,
         notify: Notify = ignore_notice,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> Iterator[LogLine]:
         """Yield lines of the tasks' logs; with ``follow`` until the job and its logs have ended.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ytf.backends.api import CheckCancelled, LogLine, never_cancelled
+from ytf.backends.api import CheckInterrupt, LogLine, never_interrupted
 from ytf.backends.stream_reader import FileSizes, StreamFile, StreamReader, TaskStream
 from ytf.specs.ids import TaskId, group_of, index_of, task_id
 
@@ -48,7 +48,7 @@ def read_logs(
     tasks: list[TaskId],
     *,
     is_over: Callable[[], bool],
-    check: CheckCancelled = never_cancelled,
+    check: CheckInterrupt = never_interrupted,
 ) -> Iterator[LogLine]:
     """Yield lines of these tasks (of all if the list is empty) below ``root``, until ``is_over``.
 

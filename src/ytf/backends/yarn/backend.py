@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ytf.backends.api import (
-    CheckCancelled,
+    CheckInterrupt,
     Notify,
     OnCommit,
     RemovedItems,
     ignore_notice,
-    never_cancelled,
+    never_interrupted,
     no_commit_hook,
 )
 from ytf.backends.yarn.hdfs_layout import YarnHome, default_hdfs
@@ -51,7 +51,7 @@ class YarnJobBackend:
         plan: Plan,
         notify: Notify = ignore_notice,
         on_commit: OnCommit = no_commit_hook,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> YarnJobHandle:
         """Stage and submit a job; returns once its queue has accepted it."""
         # Imported here: commands that only look at jobs do not need it, and it loads slowly.

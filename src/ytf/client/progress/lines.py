@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from ytf.backends.api import PassingNotice
 from ytf.client.follow import Change
 from ytf.client.status_text import describe_changes, describe_end
 from ytf.specs.status import JobStatus
@@ -27,8 +28,9 @@ class LineDisplay:
         self._write = write
 
     def notice(self, text: str) -> None:
-        """Print a sentence."""
-        self._write(text)
+        """Print a sentence that stays."""
+        if not isinstance(text, PassingNotice):
+            self._write(text)
 
     def update(self, change: Change) -> None:
         """Print a line for each change."""

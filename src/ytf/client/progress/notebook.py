@@ -13,6 +13,7 @@ import uuid
 from collections import deque
 from typing import Any
 
+from ytf.backends.api import PassingNotice
 from ytf.client.follow import Change
 from ytf.client.progress.job_html import job_html
 from ytf.client.status_text import describe_end, describe_job, describe_task, task_rows
@@ -49,12 +50,16 @@ class NotebookDisplay:
         self._drawn_at = 0.0
         self._status: JobStatus | None = None
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
+        self._passing: str | None = None
         self._lock = threading.Lock()
 
     def notice(self, text: str) -> None:
-        """Show a sentence below the job."""
+        """Show a sentence below the job; one that passes takes the place of the last such."""
         with self._lock:
-            self._notices.append(text)
+            if isinstance(text, PassingNotice):
+                self._passing = text
+            else:
+                self._notices.append(text)
             self._draw()
 
     def update(self, change: Change) -> None:
@@ -62,6 +67,7 @@ class NotebookDisplay:
         with self._lock:
             if self._status is None:
                 self._notices.clear()  # they told how far the submission was
+                self._passing = None
             self._status = change.now
             for task in change.now.tasks:
                 reason = change.restart_reasons.get(task_id(task.group, task.index))
@@ -79,11 +85,12 @@ class NotebookDisplay:
     def close(self) -> None:
         """Draw what was not drawn yet."""
         with self._lock:
-            if self._status is not None:
+            self._passing = None
+            if self._is_shown:
                 self._draw()
 
     def _draw(self) -> None:
-        notices = list(self._notices)
+        notices = [*self._notices, *filter(None, [self._passing])]
         drawing = {
             "text/plain": _plain_text(self._status, notices),
             "text/html": str(job_html(self._status, notices)),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from ytf.backends.api import JobHandle
+from ytf.backends.api import JobHandle, PassingNotice
 from ytf.client.follow import Change, follow_changes, settle
 from ytf.client.status_text import describe_changes
 from ytf.specs.status import JobStatus
@@ -30,7 +30,11 @@ class Display(Protocol):
     """Whether it is drawn anew, and so can show what changes all the time."""
 
     def notice(self, text: str) -> None:
-        """Show a sentence. May be called from any thread."""
+        """Show a sentence. May be called from any thread.
+
+        A ``PassingNotice`` is shown until the next one comes, or a status; not at all if
+        nothing can be drawn anew.
+        """
         ...
 
     def update(self, change: Change) -> None:
@@ -96,6 +100,9 @@ class ProgressReporter:
             self._show(lambda display: display.conclude(change.now))
 
     def _tell(self, level: int, text: str) -> None:
+        if isinstance(text, PassingNotice):
+            self._show(lambda display: display.notice(text))
+            return
         # Without any handler Python itself prints warnings, so they are logged even then.
         if self._display is None or is_logged(level):
             _log.log(level, "%s", text)

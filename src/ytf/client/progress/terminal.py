@@ -7,11 +7,12 @@ import threading
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from ytf.backends.api import PassingNotice
 from ytf.client.follow import Change
 from ytf.client.status_text import (
     describe_end,
@@ -49,7 +50,9 @@ class TerminalDisplay:
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
         self._live: Live | None = None
+        self._is_passing = False
         self._is_claim = False
+        self._lock = threading.Lock()
 
     @classmethod
     def claim(cls) -> TerminalDisplay | None:
@@ -64,11 +67,25 @@ class TerminalDisplay:
         return display
 
     def notice(self, text: str) -> None:
-        """Print a sentence above the table."""
-        self._console.print(printable(text), markup=False)
+        """Print a sentence above the table; one that passes is drawn in its place."""
+        with self._lock:
+            if isinstance(text, PassingNotice):
+                self._draw(Text(printable(text)))
+                self._is_passing = True
+            else:
+                self._console.print(printable(text), markup=False)
 
     def update(self, change: Change) -> None:
         """Draw the table anew. Why tasks were restarted is printed above it."""
+        for task in change.now.tasks:
+            reason = change.restart_reasons.get(task_id(task.group, task.index))
+            if reason:
+                self.notice(printable_line(describe_task(task, reason)))
+        with self._lock:
+            self._draw(job_table(change.now))
+            self._is_passing = False
+
+    def _draw(self, drawing: RenderableType) -> None:
         if self._live is None:
             self._live = Live(
                 console=self._console,
@@ -78,11 +95,7 @@ class TerminalDisplay:
                 redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
             )
             self._live.start()
-        for task in change.now.tasks:
-            reason = change.restart_reasons.get(task_id(task.group, task.index))
-            if reason:
-                self.notice(printable_line(describe_task(task, reason)))
-        self._live.update(job_table(change.now), refresh=True)
+        self._live.update(drawing, refresh=True)
 
     def conclude(self, final: JobStatus) -> None:
         """Print the first cause of a failure below the table, and where to look."""
@@ -98,9 +111,12 @@ class TerminalDisplay:
             _claim.release()
 
     def _leave_table(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        with self._lock:
+            if self._live is not None:
+                if self._is_passing:
+                    self._live.update(Text(), refresh=True)
+                self._live.stop()
+                self._live = None
 
 
 def job_table(status: JobStatus) -> Group:

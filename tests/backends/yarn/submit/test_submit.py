@@ -16,7 +16,7 @@ import pytest
 
 from tests.backends.yarn.fake_cluster import APP, ME, cluster, report
 from tests.backends.yarn.staged_jobs import RESOURCES
-from ytf.backends.api import CheckCancelled, Plan, never_cancelled
+from ytf.backends.api import CheckInterrupt, Plan, never_interrupted
 from ytf.backends.yarn.hdfs_layout import JobHome, YarnHome
 from ytf.backends.yarn.launch_contexts import GroupEnvironment, StarterResources
 from ytf.backends.yarn.rm_client import RmClient
@@ -96,7 +96,7 @@ class World:
     def staging(self) -> str:
         return self.home.job(JobId(str(APP))).staging
 
-    def submit(self, spec: JobSpec = SPEC, *, check: CheckCancelled = never_cancelled) -> str:
+    def submit(self, spec: JobSpec = SPEC, *, check: CheckInterrupt = never_interrupted) -> str:
         rm = FakeRm(cluster("rm:8032"), ME, self.rm)
         plan = Plan(spec=spec, backend="yarn", user=ME, keeps_results=True)
         return submit.submit(rm, self.home, plan, self.told.append, self._hold, check)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ytf.backends import master_api
 from ytf.backends.api import (
-    CheckCancelled,
+    CheckInterrupt,
     JobCredentials,
     LogLine,
     MasterAddress,
@@ -16,7 +16,7 @@ from ytf.backends.api import (
     RemovedItem,
     ignore_notice,
     job_ended_error,
-    never_cancelled,
+    never_interrupted,
 )
 from ytf.backends.yarn.job.application import ApplicationLookup
 from ytf.backends.yarn.job.master_client import MasterClient, NoAnswer
@@ -171,7 +171,7 @@ class YarnJobHandle:
         *,
         follow: bool,
         notify: Notify = ignore_notice,
-        check: CheckCancelled = never_cancelled,
+        check: CheckInterrupt = never_interrupted,
     ) -> Iterator[LogLine]:
         """Lines of the tasks' logs; with ``follow`` until the job and its logs have ended.
 

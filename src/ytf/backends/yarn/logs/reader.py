@@ -20,7 +20,7 @@ from queue import PriorityQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from ytf.backends.api import CheckCancelled, LogLine, Notify, ignore_notice, never_cancelled
+from ytf.backends.api import CheckInterrupt, LogLine, Notify, ignore_notice, never_interrupted
 from ytf.backends.stream_reader import StreamReaders
 from ytf.backends.yarn.logs.aggregated import AggregatedLogReader
 from ytf.backends.yarn.logs.container_log_reader import (
@@ -58,7 +58,7 @@ def read_logs(
     *,
     follow: bool,
     notify: Notify = ignore_notice,
-    check: CheckCancelled = never_cancelled,
+    check: CheckInterrupt = never_interrupted,
 ) -> Iterator[LogLine]:
     """Lines of these tasks (all if none is named), as they are now or until the job's end.
 
@@ -77,7 +77,7 @@ def _read_all(
     readers: StreamReaders,
     *,
     follow: bool,
-    check: CheckCancelled,
+    check: CheckInterrupt,
 ) -> Iterator[LogLine | LogNotice]:
     if not status.state.is_final:
         locator = ContainerLocator(job)
@@ -143,7 +143,7 @@ class LogFollower:
         self._silent_since: float | None = None
 
     def read(
-        self, check: CheckCancelled = never_cancelled
+        self, check: CheckInterrupt = never_interrupted
     ) -> Generator[LogLine | LogNotice, None, JobStatus]:
         """The lines as they are written; returns the job's final status."""
         Thread(target=self._observe, daemon=True).start()

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ytf.backends.api import (
-    CheckCancelled,
+    CheckInterrupt,
     Notify,
     OnCommit,
-    never_cancelled,
+    never_interrupted,
     no_commit_hook,
 )
 from ytf.backends.hdfs_access import check_hdfs_access
@@ -64,7 +64,7 @@ def submit(
     plan: Plan,
     notify: Notify,
     on_commit: OnCommit = no_commit_hook,
-    check: CheckCancelled = never_cancelled,
+    check: CheckInterrupt = never_interrupted,
 ) -> JobId:
     """Stage a job and submit it; returns once the queue has accepted it.
 
@@ -127,7 +127,7 @@ def _upload(
     job: JobId,
     plan: Plan,
     notify: Notify,
-    check_caller: CheckCancelled,
+    check_caller: CheckInterrupt,
 ) -> UploadedResources:
     """Upload everything to HDFS and write submitter.json. An interrupt cancels both."""
     cancelled, ended = threading.Event(), threading.Event()
