@@ -9,6 +9,7 @@ from __future__ import annotations
 # Not from typing: every starter imports this package, and typing costs it 2 MB.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ytf import aio
     from ytf.backends.api import LogLine
     from ytf.client.job import Job, Outcome, job, jobs, submit
     from ytf.client.run import run, start
@@ -115,6 +116,7 @@ __all__ = [
     "Timeouts",
     "UnreachableError",
     "YtfError",
+    "aio",
     "get_safe_experiment_fn",
     "job",
     "jobs",
@@ -184,6 +186,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "aio":
+        return import_module("ytf.aio")
     module = next((each for each, names in _MODULES.items() if name in names), "ytf.errors")
     value: object = getattr(import_module(module), name)
     globals()[name] = value

@@ -11,8 +11,8 @@ from rich.console import Console
 from tests.cli.conftest import Install
 from tests.client.fakes import JOB, status, task
 from ytf.backends.api import LogLine
-from ytf.cli import main, tables
-from ytf.cli.submit import wait_for_job
+from ytf.cli import main
+from ytf.client.progress.terminal import job_table, rich_table
 from ytf.errors import RefusedError
 from ytf.specs.ids import TaskId
 from ytf.specs.status import JobEvent, JobState, JobStatus, TaskState
@@ -91,7 +91,7 @@ def test_lines_of_a_log(
 def test_a_table_on_a_terminal() -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, color_system=None, width=80)
-    console.print(tables.rich_table(("name",), [(HOSTILE,)]))
-    console.print(wait_for_job._picture(_hostile_status()))
+    console.print(rich_table(("name",), [(HOSTILE,)]))
+    console.print(job_table(_hostile_status()))
     assert "owned" in screen.getvalue()
     assert not {"\x1b", "\x07", "\x9b"} & set(screen.getvalue())

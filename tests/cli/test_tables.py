@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from ytf.cli.tables import fit, plain, shortened, show, span, when, when_short, wrapped
+from ytf.cli.tables import fit, plain, shortened, show, when, when_short, wrapped
+from ytf.client.status_text import span
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 from ytf.backends.api import (
     RECORD_RETENTION_S,
+    CheckInterrupt,
     JobCredentials,
     JobHandle,
     LogLine,
@@ -16,6 +17,7 @@ from ytf.backends.api import (
     RemovedItem,
     RemovedItems,
     ignore_notice,
+    never_interrupted,
     no_commit_hook,
 )
 from ytf.errors import NotFoundError, RefusedError
@@ -104,7 +106,12 @@ class FakeHandle:
         raise NotFoundError(f"nobody can take part in {self.job}")
 
     def logs(
-        self, tasks: list[TaskId], *, follow: bool, notify: Notify = ignore_notice
+        self,
+        tasks: list[TaskId],
+        *,
+        follow: bool,
+        notify: Notify = ignore_notice,
+        check: CheckInterrupt = never_interrupted,
     ) -> Iterator[LogLine]:
         for text in self.tells:
             notify(text)
@@ -133,10 +140,15 @@ class FakeBackend:
         return "alice"
 
     def submit(
-        self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
+        self,
+        plan: Plan,
+        notify: Notify = ignore_notice,
+        on_commit: OnCommit = no_commit_hook,
+        check: CheckInterrupt = never_interrupted,
     ) -> JobHandle:
         for text in self.tells:
             notify(text)
+        check()
         on_commit()
         self.submitted.append(plan)
         return self.handle

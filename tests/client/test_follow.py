@@ -125,3 +125,10 @@ class TestRestartReasons:
         reasons = RestartReasons(handle)
         assert reasons.between(None, self.RUNNING) == {}
         assert reasons.between(self.AGAIN, self.AGAIN) == {}
+
+
+def test_a_display_that_is_drawn_anew_also_gets_what_has_not_changed() -> None:
+    running, ended = status(JobState.RUNNING), status(JobState.SUCCEEDED)
+    assert list(follow(FakeHandle(running, running, running, ended))) == [running, ended]
+    handle = FakeHandle(running, running, running, ended)
+    assert list(follow(handle, tick_s=0.01)) == [running, running, running, ended]

@@ -43,7 +43,10 @@ def test_what_takes_long_is_logged_and_the_backend_says_who_submits(
     backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED)))
     backend.tells = ["uploading 100% of it"]
     submit(SPEC, backend=backend)
-    assert [(r.name, r.getMessage()) for r in caplog.records] == [("ytf", "uploading 100% of it")]
+    assert [(r.name, r.getMessage()) for r in caplog.records] == [
+        ("ytf", "uploading 100% of it"),
+        ("ytf", f"job {JOB} is accepted"),
+    ]
     assert backend.submitted[0].user == backend.user()
 
 
@@ -164,7 +167,7 @@ def test_everything_else_is_the_handles() -> None:
     with pytest.raises(NotFoundError, match="has no task or group 'ps:0'"):
         job.logs(["ps:0"])
     assert job.cluster_spec() == handle.spec
-    assert job.events() == []
+    assert list(job.events()) == []
     job.kill("enough")
     assert handle.killed == ["enough"]
 

@@ -54,6 +54,7 @@ PUBLIC = [
     "Timeouts",
     "UnreachableError",
     "YtfError",
+    "aio",
     "get_safe_experiment_fn",
     "job",
     "jobs",
@@ -75,7 +76,7 @@ def test_the_public_names_are_these_and_no_others() -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_each_can_be_had(name: str) -> None:
-    assert getattr(ytf, name).__name__ == name
+    assert getattr(ytf, name).__name__.removeprefix("ytf.") == name
 
 
 def test_every_part_of_a_job_spec_can_be_had() -> None:

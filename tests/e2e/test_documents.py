@@ -117,9 +117,10 @@ def test_the_code_of_the_page_on_python_runs(ytf: Ytf) -> None:
     assert lines[2].startswith("worker:0 on ")
     assert lines[3] == "ValueError('no data for worker:0')"
     assert lines[4] == "Traceback (most recent call last):"
-    assert lines[-4].startswith("local_")
-    assert lines[-3:] == [
+    assert lines[-5].startswith("local_")
+    assert lines[-4:] == [
         "[5, 15]",
+        "[[1, 11], [2]]",
         """failed: ModuleNotFoundError("No module named 'my_training'")""",
         "['0', '1']",
     ]

@@ -250,8 +250,25 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
 
+class PassingNotice(str):
+    """How far something is. The next one takes its place: who prints lines leaves it out."""
+
+    __slots__ = ()
+
+
 Notify = Callable[[str], None]
-"""Gets sentences about the progress of a call, for the user to read."""
+"""Gets sentences about the progress of a call, for the user to read, and a ``PassingNotice`` now
+and then."""
+
+
+def lasting_only(notify: Notify) -> Notify:
+    """``notify`` for those that print lines: without what passes."""
+
+    def notify_of_lasting(text: str) -> None:
+        if not isinstance(text, PassingNotice):
+            notify(text)
+
+    return notify_of_lasting
 
 
 def ignore_notice(text: str) -> None:
@@ -264,6 +281,15 @@ OnCommit = Callable[[], None]
 
 def no_commit_hook() -> None:
     """Do nothing: the ``OnCommit`` of callers that are not interrupted."""
+
+
+CheckInterrupt = Callable[[], None]
+"""Is called now and then, in the caller's thread, by a call that waits. It raises if the caller
+was interrupted in a way that Python does not notice by itself; that ends the call."""
+
+
+def never_interrupted() -> None:
+    """Do nothing: the ``CheckInterrupt`` of callers that only Ctrl-C interrupts."""
 
 
 class JobHandle(Protocol):
@@ -306,11 +332,17 @@ class JobHandle(Protocol):
         ...
 
     def logs(
-        self, tasks: list[TaskId], *, follow: bool, notify: Notify = ignore_notice
+        self,
+        tasks: list[TaskId],
+        *,
+        follow: bool,
+        notify: Notify = ignore_notice,
+        check: CheckInterrupt = never_interrupted,
     ) -> Iterator[LogLine]:
         """Yield lines of the tasks' stdout and stderr, in the order they are found.
 
-        ``notify`` gets sentences about what cannot be read, and why.
+        ``notify`` gets sentences about what cannot be read, and why. ``check`` is called
+        while there are no new lines.
         """
         ...
 
@@ -341,14 +373,19 @@ class JobBackend(Protocol):
         ...
 
     def submit(
-        self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
+        self,
+        plan: Plan,
+        notify: Notify = ignore_notice,
+        on_commit: OnCommit = no_commit_hook,
+        check: CheckInterrupt = never_interrupted,
     ) -> JobHandle:
         """Stage and start a job; returns once it is accepted and runs without this process.
 
         ``notify`` gets sentences about what takes long, from any thread. An
         error or Ctrl-C on the way leaves nothing of the job. ``on_commit`` is
         called when the job is staged and about to be handed over: an interrupt
-        after that should wait for the handle.
+        after that should wait for the handle. ``check`` is called before that, and while
+        uploads take long.
         """
         ...
 

@@ -11,6 +11,7 @@ from functools import partial
 
 import msgspec
 
+from ytf.backends.api import lasting_only
 from ytf.cli.interrupts import Interrupted, Interrupts
 from ytf.cli.output import say
 from ytf.cli.tables import print_json
@@ -38,7 +39,7 @@ def doctor(*, backend: str | None, queue: str | None, remote: bool, json: bool) 
         backend=backend,
         queue=queue,
         runs_job=remote,
-        notify=lambda text: say(f"ytf: {text}"),
+        notify=lasting_only(lambda text: say(f"ytf: {text}")),
         hold=partial(interrupts.holding, _HELD),
     )
     checks = make_checks(request)

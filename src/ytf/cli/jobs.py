@@ -19,9 +19,9 @@ from ytf.cli.output import say
 from ytf.client import settings
 from ytf.client.follow import follow
 from ytf.client.job_lookup import select_jobs
-from ytf.client.status_text import describe_exit
+from ytf.client.status_text import TASK_HEADERS, span, task_row
 from ytf.errors import NotFoundError, YtfError
-from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
+from ytf.specs.status import JobState, JobStatus
 from ytf.specs.usage import metrics_text
 from ytf.terminal_text import printable, printable_line
 
@@ -30,8 +30,6 @@ _STATUS_TIMEOUT_S = 5.0
 
 TERMINAL_LIMIT = 20
 """How many jobs ``ytf list`` shows on a terminal by default, so that the newest stay in sight."""
-
-TASK_HEADERS = ("task", "state", "attempt", "where", "ended")
 
 
 def status(job: str, *, backend: str | None = None, json: bool) -> int:
@@ -68,7 +66,7 @@ def headline(found: JobStatus) -> list[tuple[str, str]]:
         ("backend", found.backend),
         ("started", tables.when(found.started)),
         ("finished", tables.when(found.finished)),
-        ("took", tables.span(found.started, found.finished)),
+        ("took", span(found.started, found.finished)),
         ("tracking", found.tracking_url or ""),
         ("tensorboard", found.tensorboard_url or ""),
         ("logs", _logs(found)),
@@ -86,20 +84,6 @@ def _logs(found: JobStatus) -> str:
     # <logs>/<task>/<attempt>
     return os.path.commonpath(
         [os.path.dirname(os.path.dirname(unquote(urlsplit(url).path))) for url in urls]
-    )
-
-
-def task_row(task: TaskStatus) -> tuple[str, ...]:
-    """A task as a line of a table with ``TASK_HEADERS``."""
-    where = task.host or task.node or ""
-    if task.port:
-        where = f"{where}:{task.port}"
-    return (
-        f"{task.group}:{task.index}",
-        task.state.value,
-        str(task.attempt) if task.attempt else "",
-        where,
-        "exit code 0" if task.state is TaskState.SUCCEEDED else describe_exit(task),
     )
 
 
@@ -139,7 +123,7 @@ def list_jobs(
             job.state.value,
             job.queue,
             when(job.started),
-            tables.span(job.started, job.finished),
+            span(job.started, job.finished),
         )
         for job in found
     ]

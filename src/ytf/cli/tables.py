@@ -13,22 +13,9 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from ytf.terminal_text import printable_json, printable_line
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-_COLOURS = {
-    "RUNNING": "green",
-    "SUCCEEDED": "green",
-    "FAILED": "bold red",
-    "LOST": "red",
-    "KILLED": "yellow",
-    "STARTING": "cyan",
-    "ALLOCATED": "cyan",
-}
 
 _ANSI = {
     **dict.fromkeys(("RUNNING", "SUCCEEDED"), "32"),
@@ -171,21 +158,6 @@ def _width(text: str) -> int:
     )
 
 
-def rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table that is drawn again and again while a job runs, with states in colour."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for number, header in enumerate(headers):
-        # The first column has the names of tasks or times, which must stay readable.
-        table.add_column(header, no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*(Text(printable_line(cell), style=_COLOURS.get(cell, "")) for cell in row))
-    return table
-
-
 def when(seconds: float | None) -> str:
     """A time in the local time zone; empty for None."""
     if seconds is None:
@@ -201,15 +173,6 @@ def when_short(seconds: float | None) -> str:
     if then.date() == now.date():
         return then.strftime("%H:%M:%S")
     return then.strftime("%m-%d %H:%M" if then.year == now.year else "%Y-%m-%d")
-
-
-def span(start: float | None, end: float | None) -> str:
-    """The time from start to end, or until now: ``1:02:03``."""
-    if start is None:
-        return ""
-    if end is None:
-        end = dt.datetime.now().timestamp()
-    return str(dt.timedelta(seconds=min(max(0, int(end - start)), _LATEST_S)))
 
 
 def _local_time(seconds: float) -> dt.datetime:

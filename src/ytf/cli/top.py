@@ -19,6 +19,7 @@ from ytf.backends.api import JobHandle
 from ytf.cli import tables
 from ytf.cli.job_arguments import open_job
 from ytf.cli.usage_table import BY_TASK, sorted_tasks, usage_table
+from ytf.client.status_text import span
 from ytf.errors import YtfError
 from ytf.specs.status import JobStatus, TaskState
 from ytf.terminal_text import printable_line
@@ -72,7 +73,7 @@ def _headline(status: JobStatus) -> str:
         status.id,
         status.name,
         status.state.value,
-        tables.span(status.started, status.finished),
+        span(status.started, status.finished),
     ]
     if not status.state.is_final:
         cores = sum(usage.cpu_cores for usage in known)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ytf import backends
-from ytf.backends.api import JobBackend, JobHandle, LogLine, Plan
+from ytf.backends.api import JobBackend, JobHandle, LogLine, Notify, Plan
 from ytf.client import settings
-from ytf.client.follow import follow
+from ytf.client.cancellation import check_cancelled
+from ytf.client.follow import follow_events, settle
 from ytf.client.job_lookup import find_job, select_jobs
 from ytf.client.last_job import remember_last_job
 from ytf.client.log_selection import select_logs
 from ytf.client.plan import make_plan
-from ytf.errors import JobFailedError, OutcomeUnknownError, SpecError, UnreachableError, shown
+from ytf.client.progress.reporter import ProgressReporter, open_reporter
+from ytf.errors import JobFailedError, SpecError, YtfError, shown
 from ytf.specs import codec
 from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec
@@ -72,6 +72,15 @@ class Job:
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
 
+    def _repr_html_(self) -> str:
+        """Show the job in a notebook, as it is now."""
+        from ytf.client.progress.job_html import job_html
+
+        try:
+            return job_html(self.status())
+        except YtfError as error:
+            return job_html(None, [f"job {self.id}", str(error)])
+
     @property
     def id(self) -> JobId:
         """The job's id, with which :func:`job` finds it again."""
@@ -81,25 +90,32 @@ class Job:
         """Return the status of the job and its tasks, also after the end."""
         return self._handle.status()
 
-    def wait(self, timeout_s: float | None = None) -> Outcome:
+    def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> Outcome:
         """Block until the job has ended and all but its record and logs is removed.
 
-        Raises ``TimeoutError`` if it has not ended after ``timeout_s``; the job
-        goes on. If the cluster does not answer for some minutes, this waits for
-        it, and logs a WARNING with the logger ``ytf``. Ends the job's run in MLflow,
-        if this process has submitted it and uses MLflow.
+        Raises ``TimeoutError`` if it has not ended after ``timeout_s``; the job goes on, also
+        after Ctrl-C. If the cluster does not answer for some minutes, this waits for it, and
+        says so. What happens meanwhile is shown, see :func:`ytf.run`. Ends the job's run in
+        MLflow, if this process has submitted it and uses MLflow.
         """
-        limit_s = math.inf if timeout_s is None else timeout_s
-        statuses = follow(self._handle, notify=_log.warning, timeout_s=limit_s)
-        final = deque(statuses, maxlen=1).pop()
-        # If that fails the outcome is known all the same; gc removes what may be left.
-        with contextlib.suppress(UnreachableError, OutcomeUnknownError):
-            final = self._handle.wait(final)
+        now = self.status()
+        if now.state.is_final:
+            return self._ended(settle(self._handle, now))
+        with open_reporter(progress) as reporter:
+            try:
+                limit_s = math.inf if timeout_s is None else timeout_s
+                return self._ended(reporter.follow(self._handle, limit_s))
+            except KeyboardInterrupt:
+                reporter.warn(f"stopped waiting: job {self.id} goes on (its kill() ends it)")
+                raise
+
+    def _ended(self, final: JobStatus) -> Outcome:
+        """The outcome of a job that is over, which its run in MLflow gets, too."""
         if self._run is not None:
             self._run.end(final)
         return Outcome(final)
 
-    def results(self, timeout_s: float | None = None) -> list[Any]:
+    def results(self, timeout_s: float | None = None, *, progress: bool | None = None) -> list[Any]:
         """Block until a job of :func:`start` has ended, and return what its function returned.
 
         There is one value for each worker, by index; for each of its processes, if it has
@@ -109,15 +125,17 @@ class Job:
         """
         from ytf.client.function_results import read_results
 
-        return read_results(self._handle, self.wait(timeout_s).status)
+        return read_results(self._handle, self.wait(timeout_s, progress=progress).status)
 
     def kill(self, reason: str = "killed from Python") -> None:
         """Kill the job; returns when the job has accepted the request. Idempotent."""
         self._handle.kill(reason)
 
-    def events(self) -> list[JobEvent]:
-        """Return the events of the job so far."""
-        return self._handle.events()
+    def events(self, *, follow: bool = False) -> Iterator[JobEvent]:
+        """Yield the events of the job so far. With ``follow``, go on until it has ended."""
+        if follow:
+            return follow_events(self._handle, notify=_log.warning)
+        return iter(self._handle.events())
 
     def logs(
         self, tasks: Sequence[str] | None = None, *, follow: bool = False
@@ -130,19 +148,30 @@ class Job:
         if tasks is not None and not tasks:
             return iter(())
         selection = select_logs(self.status(), tasks or ())
-        return selection.of(self._handle.logs(selection.tasks, follow=follow))
+        return selection.of(
+            self._handle.logs(selection.tasks, follow=follow, check=check_cancelled)
+        )
+
+    def tensorboard_url(self) -> str | None:
+        """Return the address of the job's TensorBoard, while it has one that runs."""
+        return self.status().tensorboard_url
 
     def cluster_spec(self) -> ClusterSpec | None:
         """Return the cluster spec, once the addresses of all tasks are known."""
         return self._handle.cluster_spec()
 
 
-def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
+def submit(
+    spec: JobSpec,
+    *,
+    backend: str | JobBackend | None = None,
+    progress: bool | None = None,
+) -> Job:
     """Submit a job and return once it is accepted; it goes on without this process.
 
     ``backend`` is a name or a backend; by default the one ``ytf-submit`` would
     choose. Relative paths in the spec are relative to the working directory.
-    The logger ``ytf`` logs what takes long (packing, uploading) at level INFO.
+    What takes long (packing, uploading) is shown, see :func:`ytf.run`.
     Raises ``SpecError`` or ``RefusedError`` if nothing was submitted.
     """
     spec = checked(spec)
@@ -152,7 +181,8 @@ def submit(spec: JobSpec, *, backend: str | JobBackend | None = None) -> Job:
             where="client",
             hint="submit with `ytf-submit --client`, or use the job's cluster_spec() here",
         )
-    return submit_checked(spec, choose_backend(backend), tracks=True)
+    with open_reporter(progress) as reporter:
+        return submit_checked(spec, choose_backend(backend), reporter, tracks=True)
 
 
 def choose_backend(backend: str | JobBackend | None) -> JobBackend:
@@ -164,9 +194,14 @@ def choose_backend(backend: str | JobBackend | None) -> JobBackend:
 
 
 def submit_checked(
-    spec: JobSpec, backend: JobBackend, *, keeps_results: bool = False, tracks: bool = False
+    spec: JobSpec,
+    backend: JobBackend,
+    reporter: ProgressReporter,
+    *,
+    keeps_results: bool = False,
+    tracks: bool = False,
 ) -> Job:
-    """Plan and submit a spec that :func:`checked` has returned.
+    """Plan and submit a spec that :func:`checked` has returned, and show how far that is.
 
     ``tracks``: in MLflow, if this process uses it.
     """
@@ -176,13 +211,14 @@ def submit_checked(
         spec,
         backend=backend.name,
         user=backend.user(),
-        tensorboard=lambda: find_tensorboard(_log.info),
-        make_environment=make_environment,
+        tensorboard=lambda: find_tensorboard(reporter.notify),
+        make_environment=lambda recipe: make_environment(recipe, reporter.notify),
         keeps_results=keeps_results,
     )
     run = _begin_run(plan) if tracks else None
     try:
-        handle = backend.submit(plan if run is None else run.plan, _log.info)
+        submitted = plan if run is None else run.plan
+        handle = backend.submit(submitted, reporter.notify, check=check_cancelled)
     except BaseException:
         if run is not None:
             run.discard()
@@ -190,6 +226,7 @@ def submit_checked(
     remember_last_job(backend.name, handle.job)
     if run is not None:
         run.submitted(handle.job)
+    reporter.notify(f"job {handle.job} is accepted")
     return Job(handle, run)
 
 
@@ -199,11 +236,11 @@ def _begin_run(plan: Plan) -> JobRun | None:
     return begin_run(plan, lambda: settings.mlflow_timeout_s(settings.load({})))
 
 
-def make_environment(recipe: EnvironmentRecipe) -> Path:
-    """Make an environment, and log what takes long."""
+def make_environment(recipe: EnvironmentRecipe, notify: Notify) -> Path:
+    """Make an environment, and tell what takes long."""
     from ytf.packaging.made_environments import ensure_environment
 
-    return ensure_environment(recipe, _log.info)
+    return ensure_environment(recipe, notify)
 
 
 def checked(spec: object) -> JobSpec:

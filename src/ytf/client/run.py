@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import tempfile
@@ -12,21 +11,18 @@ from typing import Any
 
 import msgspec
 
-from ytf.backends.api import JobBackend
+from ytf.backends.api import JobBackend, Notify
 from ytf.client.environments import CURRENT, NODE, resolve_environment
-from ytf.client.follow import RestartReasons, follow
 from ytf.client.framework_detection import framework_of_packages
 from ytf.client.job import Job, checked, choose_backend, make_environment, submit_checked
+from ytf.client.progress.reporter import ProgressReporter, open_reporter
 from ytf.client.settings import working_directory
-from ytf.client.status_text import describe_changes
 from ytf.errors import SpecError, YtfError, did_you_mean
 from ytf.functions.code_modules import TaskEnvironment
 from ytf.functions.payload import COMMAND, FOLDER, NODE_COMMAND, RESULTS, write_payload
 from ytf.functions.pickling import Call
 from ytf.specs.job import TENSORBOARD, Framework, JobSpec, StageOut, TaskGroupSpec
 from ytf.specs.status import JobStatus
-
-_log = logging.getLogger("ytf")
 
 GROUP = "worker"
 """The task group of the tasks of :func:`run`."""
@@ -50,6 +46,7 @@ def run(
     gpus: int | None = None,
     env: str = "current",
     backend: str | JobBackend | None = None,
+    progress: bool | None = None,
     **fields: object,
 ) -> list[Any]:
     """Run a function in the tasks of a new job, and return what it returned in each.
@@ -57,22 +54,18 @@ def run(
     Blocks until the job has ended; the list has one value for each worker, by index. The
     arguments are those of :func:`start`. Raises ``RunFailed`` if the function raised in a
     task, or a task died, and ``SpecError`` or ``RefusedError`` if nothing was submitted.
-    Ctrl-C kills the job. The logger ``ytf`` tells what happens at level INFO.
+    Ctrl-C kills the job.
+
+    What happens is shown: in a notebook or on a terminal in one place that is drawn anew,
+    elsewhere as lines on stderr. With ``progress=False`` nothing is. The logger ``ytf`` tells
+    it all at level INFO; where that is printed, there are no lines beside it, unless with
+    ``progress=True``.
     """
-    job = start(
-        function,
-        workers,
-        args=args,
-        kwargs=kwargs,
-        memory=memory,
-        vcores=vcores,
-        gpus=gpus,
-        env=env,
-        backend=backend,
-        **fields,
-    )
-    wait_or_kill(job)
-    return job.results()
+    call, spec = _function_job(function, workers, args, kwargs, memory, vcores, gpus, env, fields)
+    with open_reporter(progress) as reporter:
+        job = submit_function(call, spec, choose_backend(backend), reporter)
+        wait_or_kill(job, reporter)
+    return job.results(progress=False)
 
 
 def start(
@@ -86,6 +79,7 @@ def start(
     gpus: int | None = None,
     env: str = "current",
     backend: str | JobBackend | None = None,
+    progress: bool | None = None,
     **fields: object,
 ) -> Job:
     """Submit a job whose tasks call a function, and return once it is accepted.
@@ -99,9 +93,27 @@ def start(
     ``uv.lock``, a pex file, an archive), or ``node``. ``fields`` are any others of ``JobSpec``
     and ``TaskGroupSpec``: ``name``, ``queue``, ``files``, ``task_env``, ``framework``,
     ``processes``, ``on_failure``, ``max_restarts``, ``timeouts``, ``docker_image`` …
+    How far it is is shown, see :func:`run`.
 
     Raises ``SpecError`` that names what cannot travel, before anything is submitted.
     """
+    call, spec = _function_job(function, workers, args, kwargs, memory, vcores, gpus, env, fields)
+    with open_reporter(progress) as reporter:
+        return submit_function(call, spec, choose_backend(backend), reporter)
+
+
+def _function_job(
+    function: Callable[..., Any],
+    workers: int,
+    args: Sequence[object],
+    kwargs: Mapping[str, object] | None,
+    memory: int | str | None,
+    vcores: int | None,
+    gpus: int | None,
+    env: str,
+    fields: Mapping[str, object],
+) -> tuple[Call, JobSpec]:
+    """The call that each task makes, and the spec of the job; the arguments of :func:`start`."""
     resources = {"memory": memory, "vcores": vcores, "gpus": gpus}
     group: dict[str, object] = {
         "count": workers,
@@ -120,11 +132,12 @@ def start(
             )
     call = Call(function, tuple(args), dict(kwargs or {}))
     job.setdefault("name", call.name)
-    spec = checked(JobSpec(groups={GROUP: group}, **job))  # type: ignore[dict-item, arg-type]
-    return submit_function(call, spec, choose_backend(backend))
+    return call, checked(JobSpec(groups={GROUP: group}, **job))  # type: ignore[dict-item, arg-type]
 
 
-def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
+def submit_function(
+    call: Call, spec: JobSpec, backend: JobBackend, reporter: ProgressReporter
+) -> Job:
     """Submit a job of which the tasks make the call, and keep what they return.
 
     The spec's commands end with :data:`COMMAND`, which makes it. TensorBoard makes it only
@@ -132,10 +145,10 @@ def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
     """
     spec = msgspec.structs.replace(
         spec,
-        env=_prefix(spec.env, "env"),
+        env=_prefix(spec.env, "env", reporter.notify),
         groups={
             name: msgspec.structs.replace(
-                each, env=each.env and _prefix(each.env, f"groups.{name}.env")
+                each, env=each.env and _prefix(each.env, f"groups.{name}.env", reporter.notify)
             )
             for name, each in spec.groups.items()
         },
@@ -149,7 +162,7 @@ def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
     with tempfile.TemporaryDirectory(prefix="ytf-") as temporary:
         folder = Path(temporary, FOLDER)
         folder.mkdir()
-        packages = write_payload(call, folder, set(environments.values()), _log.info)
+        packages = write_payload(call, folder, set(environments.values()), reporter.notify)
         if spec.framework is Framework.AUTO:
             found = framework_of_packages(packages, f"{call.name} uses")
             if found is not None:
@@ -172,35 +185,27 @@ def submit_function(call: Call, spec: JobSpec, backend: JobBackend) -> Job:
                 for name, each in spec.groups.items()
             },
         )
-        return submit_checked(spec, backend, keeps_results=True, tracks=True)
+        return submit_checked(spec, backend, reporter, keeps_results=True, tracks=True)
 
 
-def wait_or_kill(job: Job, watch: Callable[[JobStatus], None] | None = None) -> JobStatus:
-    """Follow a job to its end, and log what happens. An interrupt kills the job first.
+def wait_or_kill(
+    job: Job, reporter: ProgressReporter, watch: Callable[[JobStatus], None] | None = None
+) -> JobStatus:
+    """Wait for the end of a job, and show what happens. An interrupt kills the job first.
 
-    ``watch`` is called with each new status.
+    ``watch`` is called with each status.
     """
-    handle = job._handle
-    known: JobStatus | None = None
     try:
-        reasons = RestartReasons(handle)
-        for status in follow(handle, notify=_log.warning):
-            for line in describe_changes(known, status, reasons.between(known, status)):
-                _log.info("%s", line)
-            if watch is not None:
-                watch(status)
-            known = status
+        return job._ended(reporter.follow(job._handle, watch=watch)).status
     except KeyboardInterrupt:
-        _log.warning("interrupted: killing job %s (interrupt again to leave at once)", job.id)
+        reporter.warn(f"interrupted: killing job {job.id} (interrupt again to leave at once)")
         try:
             job.kill("interrupted while it was waited for")
-            job.wait()
-            _log.warning("job %s is killed", job.id)
+            job._ended(reporter.follow(job._handle))
+            reporter.warn(f"job {job.id} is killed")
         except YtfError as error:
-            _log.warning("%s; the job may go on: `ytf kill %s` ends it", error, job.id)
+            reporter.warn(f"{error}; the job may go on: `ytf kill {job.id}` ends it")
         raise
-    assert known is not None  # follow() yields at least once
-    return known
 
 
 def _command(given: str | None, environment: TaskEnvironment) -> str:
@@ -208,13 +213,17 @@ def _command(given: str | None, environment: TaskEnvironment) -> str:
     return text if environment.prefix else text.replace(COMMAND, NODE_COMMAND)
 
 
-def _prefix(env: str, where: str) -> str:
+def _prefix(env: str, where: str, notify: Notify) -> str:
     """The directory of the environment that tasks get."""
     if env == CURRENT:
         # That of this process, which has what the function uses, need not be the active one.
         env = sys.prefix
     return resolve_environment(
-        env, where=where, base=working_directory(), environ=os.environ, make=make_environment
+        env,
+        where=where,
+        base=working_directory(),
+        environ=os.environ,
+        make=lambda recipe: make_environment(recipe, notify),
     )
 
 

@@ -16,6 +16,7 @@ from ytf.client.environments import resolve_environment
 from ytf.client.evaluator_monitor import EvaluatorMonitor, Thresholds, check_thresholds
 from ytf.client.function_results import first_values
 from ytf.client.job import Job, checked, choose_backend, make_environment
+from ytf.client.progress.reporter import open_reporter
 from ytf.client.run import submit_function, wait_or_kill
 from ytf.client.settings import working_directory
 from ytf.client.topologies import (
@@ -82,6 +83,7 @@ def run_on_yarn(
     cuda_runtime_hdfs_path: str | None = None,
     skein_client: object = None,
     backend: str | JobBackend | None = None,
+    progress: bool | None = None,
 ) -> Metrics | None:
     """Run an experiment in the tasks of a job, and wait for its end.
 
@@ -94,7 +96,8 @@ def run_on_yarn(
     ``pre_script_hook`` is shell that runs before each task's Python. The figures of
     evaluators are logged as they change, and are in ``Job.status()``;
     ``eval_monitor_log_thresholds`` leaves out of the log what is below or above. ``backend``
-    is as in :func:`ytf.submit`: the same call runs on one machine.
+    is as in :func:`ytf.submit`: the same call runs on one machine. ``progress`` is as in
+    :func:`ytf.run`.
 
     Raises ``RunFailed`` with the first failure, and ``SpecError`` for what ytf does not
     support, before anything is submitted. Ctrl-C kills the job.
@@ -145,25 +148,29 @@ def run_on_yarn(
     shipped = (experiment_program, report_metrics)
     for module in shipped:
         cloudpickle.register_pickle_by_value(module)
-    try:
-        job = submit_function(call, spec, choose_backend(backend))
-    finally:
-        for module in shipped:
-            cloudpickle.unregister_pickle_by_value(module)
-    wait_or_kill(job, EvaluatorMonitor(thresholds, _log.info).take)
-    job.wait()
-    metrics = _metrics(first_values(job), job.events(), specs)
+    with open_reporter(progress) as reporter:
+        try:
+            job = submit_function(call, spec, choose_backend(backend), reporter)
+        finally:
+            for module in shipped:
+                cloudpickle.unregister_pickle_by_value(module)
+        wait_or_kill(job, reporter, EvaluatorMonitor(thresholds, reporter.notify).take)
+    metrics = _metrics(first_values(job), list(job.events()), specs)
     _track(job, metrics)
     return metrics
 
 
-def upload_env(package_path: str | None = None) -> tuple[str, str]:
+def upload_env(package_path: str | None = None, **options: object) -> tuple[str, str]:
     """Return an environment for ``pyenv_zip_path``, and its name.
 
     By default it is that of this process, else what is given: a pex file, an archive, or
     whatever else ``env`` of a job may be, which is unpacked or made now. Nothing is uploaded
     yet: the first job that needs it does that, and only what the cluster does not have.
+    ``options`` are those that cluster_pack's function has for the packages to ship; they are
+    not used: an environment is shipped as it is.
     """
+    if options:
+        _log.info("an environment is shipped as it is: %s is not used", ", ".join(options))
     if package_path is None:
         return sys.prefix, "current"
     prefix = resolve_environment(
@@ -171,7 +178,7 @@ def upload_env(package_path: str | None = None) -> tuple[str, str]:
         where="package_path",
         base=working_directory(),
         environ=os.environ,
-        make=make_environment,
+        make=lambda recipe: make_environment(recipe, _log.info),
     )
     return prefix, os.path.basename(package_path)
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Mapping
 
 from ytf.machine.diagnostics import signal_name
+from ytf.specs.amounts import short_bytes
 from ytf.specs.ids import TaskId, task_id
 from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
 
 MAX_LISTED_TASKS = 16
 """A group with more tasks than this is shown as counts; only tasks that fail are listed."""
 
+TASK_HEADERS = ("task", "state", "attempt", "where", "ended")
+_FAILED = (TaskState.FAILED, TaskState.LOST)
+_USAGE_HEADERS = ("cpu", "memory")
+_LONGEST_S = 253_000_000_000
+"""8000 years: what Python can write, whatever the record of another user says."""
 _INITIAL_STATES = (JobState.SUBMITTED, JobState.STARTING)
 
 
@@ -29,15 +36,12 @@ def describe_changes(
     restart_reasons = restart_reasons or {}
     lines: list[str] = []
     old = {(t.group, t.index): t for t in before.tasks} if before else {}
-    by_group: dict[str, list[TaskStatus]] = {}
-    for task in after.tasks:
-        by_group.setdefault(task.group, []).append(task)
-    for group, tasks in by_group.items():
+    for group, tasks in tasks_by_group(after).items():
         is_large = len(tasks) > MAX_LISTED_TASKS
         changed = [t for t in tasks if _differs(old.get((t.group, t.index)), t)]
         for task in changed:
             reason = restart_reasons.get(task_id(task.group, task.index), "")
-            if not is_large or reason or task.state in (TaskState.FAILED, TaskState.LOST):
+            if not is_large or reason or task.state in _FAILED:
                 lines.append(describe_task(task, reason))
         if is_large and changed:
             lines.append(f"{group}: {count_states(tasks)}")
@@ -46,6 +50,8 @@ def describe_changes(
         lines += [line for line in after.diagnostics.splitlines() if line not in known]
     elif not after.state.is_final:
         lines += [note for note in after.notes if note not in known]
+    if after.tracking_url and after.tracking_url != (before and before.tracking_url):
+        lines.append(f"page: {after.tracking_url}")
     if after.tensorboard_url and after.tensorboard_url != (before and before.tensorboard_url):
         lines.append(f"TensorBoard: {after.tensorboard_url}")
     if before is None or after.state != before.state:
@@ -54,6 +60,29 @@ def describe_changes(
             f"job {after.id}: {after.state.value}",
         )
     return lines
+
+
+def describe_job(status: JobStatus) -> list[str]:
+    """Describe a job as it is now, without its tasks: state, time, why it waits, links."""
+    took = span(status.started, status.finished)
+    head = f"job {status.id} ({status.name}): {status.state.value}"
+    lines = [f"{head}, {took}" if took else head]
+    if status.state.is_final:
+        return lines
+    lines += status.diagnostics.splitlines() if is_waiting(status) else status.notes
+    if status.tracking_url:
+        lines.append(f"page: {status.tracking_url}")
+    if status.tensorboard_url:
+        lines.append(f"TensorBoard: {status.tensorboard_url}")
+    return lines
+
+
+def describe_end(status: JobStatus) -> list[str]:
+    """Describe why a job ended so: the first cause of a failure, and where to look."""
+    if status.state is JobState.SUCCEEDED:
+        return status.notes
+    cause = status.diagnostics.strip().splitlines()[:1]
+    return [*cause, f"`ytf logs {status.id}` shows what the tasks wrote"]
 
 
 def is_waiting(status: JobStatus) -> bool:
@@ -94,6 +123,73 @@ def count_states(tasks: list[TaskStatus]) -> str:
     """Count tasks by state, ``3 PENDING, 12 RUNNING``, in the order of the states."""
     found = Counter(t.state for t in tasks)
     return ", ".join(f"{found[state]} {state.value}" for state in TaskState if found[state])
+
+
+def task_headers(status: JobStatus) -> tuple[str, ...]:
+    """The columns of :func:`task_rows`: with what tasks use, if that is known of any."""
+    known = any(task.live_usage for task in status.tasks)
+    return TASK_HEADERS + _USAGE_HEADERS if known else TASK_HEADERS
+
+
+def task_rows(status: JobStatus, *, counts: bool = True) -> list[tuple[str, ...]]:
+    """The tasks as lines of a table, a large group as one with its counts.
+
+    Without ``counts`` a large group has lines for tasks that failed, the first ones.
+    """
+    has_usage = len(task_headers(status)) > len(TASK_HEADERS)
+    rows: list[tuple[str, ...]] = []
+    for group, tasks in tasks_by_group(status).items():
+        if len(tasks) > MAX_LISTED_TASKS and not counts:
+            tasks = [task for task in tasks if task.state in _FAILED][:MAX_LISTED_TASKS]
+        if len(tasks) > MAX_LISTED_TASKS:
+            row: tuple[str, ...] = (f"{group} × {len(tasks)}", count_states(tasks), "", "", "")
+            rows.append((*row, *_usage(tasks)) if has_usage else row)
+        else:
+            rows.extend(
+                (*task_row(task), *_usage([task])) if has_usage else task_row(task)
+                for task in tasks
+            )
+    return rows
+
+
+def task_row(task: TaskStatus) -> tuple[str, ...]:
+    """A task as a line of a table with ``TASK_HEADERS``."""
+    where = task.host or task.node or ""
+    if task.port:
+        where = f"{where}:{task.port}"
+    return (
+        f"{task.group}:{task.index}",
+        task.state.value,
+        str(task.attempt) if task.attempt else "",
+        where,
+        "exit code 0" if task.state is TaskState.SUCCEEDED else describe_exit(task),
+    )
+
+
+def tasks_by_group(status: JobStatus) -> dict[str, list[TaskStatus]]:
+    """The tasks of each group, in the order of the job."""
+    found: dict[str, list[TaskStatus]] = {}
+    for task in status.tasks:
+        found.setdefault(task.group, []).append(task)
+    return found
+
+
+def _usage(tasks: list[TaskStatus]) -> tuple[str, str]:
+    """The processor and the memory that tasks use at present, in all."""
+    known = [task.live_usage for task in tasks if task.live_usage is not None]
+    if not known:
+        return "", ""
+    cores = sum(usage.cpu_cores for usage in known)
+    return f"{100 * cores:.0f}%", short_bytes(sum(usage.memory_bytes for usage in known))
+
+
+def span(start: float | None, end: float | None) -> str:
+    """The time from start to end, or until now: ``1:02:03``; empty if there is no start."""
+    if start is None:
+        return ""
+    if end is None:
+        end = dt.datetime.now().timestamp()
+    return str(dt.timedelta(seconds=min(max(0, int(end - start)), _LONGEST_S)))
 
 
 def _only_diagnostics_changed(before: JobStatus | None, after: JobStatus) -> bool:

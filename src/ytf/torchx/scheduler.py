@@ -36,6 +36,7 @@ from torchx.workspace.api import WorkspaceMixin
 from ytf import backends
 from ytf.backends.api import JobHandle, LogLine
 from ytf.client.job import choose_backend, submit_checked
+from ytf.client.progress.reporter import open_reporter
 from ytf.errors import NotFoundError, YtfError
 from ytf.specs import codec
 from ytf.specs.event_kinds import EventKind
@@ -153,9 +154,9 @@ class YarnScheduler(WorkspaceMixin[None], Scheduler[Mapping[str, CfgVal]]):
     def schedule(self, dryrun_info: AppDryRunInfo[JobRequest]) -> str:
         """Submit the job; returns its id once it is accepted."""
         request = dryrun_info.request
-        with _hints_told():
+        with _hints_told(), open_reporter(None) as reporter:
             # Not tracked in MLflow: nobody here waits for the end.
-            return submit_checked(request.spec, choose_backend(request.backend)).id
+            return submit_checked(request.spec, choose_backend(request.backend), reporter).id
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Return the state of a job and its tasks, also after its end; None if there is none."""

@@ -78,6 +78,14 @@ def test_following_waits_for_whole_lines_and_finds_new_attempts(tmp_path: Path) 
     assert follower.rest() == ["four", "partial"]
 
 
+def test_who_follows_may_be_cancelled_while_nothing_is_written(tmp_path: Path) -> None:
+    def check() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        next(read_logs(tmp_path, [], is_over=lambda: False, check=check))
+
+
 def test_a_rotated_file_comes_first(tmp_path: Path) -> None:
     write(tmp_path, "w-0/1/stdout.1", b"old\ncut in ")
     write(tmp_path, "w-0/1/stdout", b"two\nnew\n")

@@ -8,7 +8,16 @@ import signal
 import pytest
 
 from tests.client.fakes import JOB, FakeBackend, FakeHandle, status
-from ytf.backends.api import JobHandle, Notify, OnCommit, Plan, ignore_notice, no_commit_hook
+from ytf.backends.api import (
+    CheckInterrupt,
+    JobHandle,
+    Notify,
+    OnCommit,
+    Plan,
+    ignore_notice,
+    never_interrupted,
+    no_commit_hook,
+)
 from ytf.cli.submit import command
 from ytf.specs.status import JobState
 
@@ -23,11 +32,15 @@ class Interrupting(FakeBackend):
         self._early = early
 
     def submit(
-        self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
+        self,
+        plan: Plan,
+        notify: Notify = ignore_notice,
+        on_commit: OnCommit = no_commit_hook,
+        check: CheckInterrupt = never_interrupted,
     ) -> JobHandle:
         if self._early:
             os.kill(os.getpid(), signal.SIGINT)
-        handle = super().submit(plan, notify, on_commit)
+        handle = super().submit(plan, notify, on_commit, check)
         os.kill(os.getpid(), signal.SIGINT)
         return handle
 

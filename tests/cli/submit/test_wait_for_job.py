@@ -9,6 +9,7 @@ from rich.console import Console
 
 from tests.client.fakes import FakeHandle, status, task
 from ytf.cli.submit import wait_for_job
+from ytf.client.progress.terminal import job_table
 from ytf.specs.status import JobState, TaskState, with_notes
 
 NOTE = with_notes("", ["the disk is full"])
@@ -32,8 +33,8 @@ def test_a_note_is_said_when_it_comes_and_again_at_the_end(
 
 def test_a_terminal_shows_notes_while_they_hold() -> None:
     console = Console(file=StringIO(), width=100)
-    console.print(wait_for_job._picture(status(JobState.RUNNING, RUNNING, diagnostics=NOTE)))
-    console.print(wait_for_job._picture(status(JobState.RUNNING, RUNNING, diagnostics="secret")))
+    console.print(job_table(status(JobState.RUNNING, RUNNING, diagnostics=NOTE)))
+    console.print(job_table(status(JobState.RUNNING, RUNNING, diagnostics="secret")))
     assert isinstance(console.file, StringIO)
     shown = console.file.getvalue()
     assert shown.count("the disk is full") == 1

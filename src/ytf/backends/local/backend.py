@@ -12,10 +12,12 @@ import msgspec
 
 from ytf.backends.api import (
     RECORD_RETENTION_S,
+    CheckInterrupt,
     Notify,
     OnCommit,
     RemovedItems,
     ignore_notice,
+    never_interrupted,
     no_commit_hook,
 )
 from ytf.backends.local.directories import JobDirectories, is_job_id
@@ -64,7 +66,11 @@ class LocalJobBackend:
             ) from exc
 
     def submit(
-        self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
+        self,
+        plan: Plan,
+        notify: Notify = ignore_notice,
+        on_commit: OnCommit = no_commit_hook,
+        check: CheckInterrupt = never_interrupted,
     ) -> LocalJobHandle:
         """Stage and start a job; returns once its master has accepted it."""
         # Loaded here: other commands do not need it, and its import takes time.
@@ -73,6 +79,7 @@ class LocalJobBackend:
 
         check_hdfs_access(plan, notify)
         # The rest takes only a moment, so it counts as committed from the start.
+        check()
         on_commit()
 
         return LocalJobHandle(

@@ -16,6 +16,7 @@ import msgspec
 from ytf import processes
 from ytf.backends import master_api
 from ytf.backends.api import (
+    CheckInterrupt,
     JobCredentials,
     LogLine,
     MasterAddress,
@@ -23,6 +24,7 @@ from ytf.backends.api import (
     RemovedItem,
     ignore_notice,
     job_ended_error,
+    never_interrupted,
 )
 from ytf.backends.local.directories import JobDirectories
 from ytf.backends.local.finalize import DEAD_JOB_REASON, finalize_dead_job
@@ -158,7 +160,12 @@ class LocalJobHandle:
         return remove_job(self._home, self.job)
 
     def logs(
-        self, tasks: list[TaskId], *, follow: bool, notify: Notify = ignore_notice
+        self,
+        tasks: list[TaskId],
+        *,
+        follow: bool,
+        notify: Notify = ignore_notice,
+        check: CheckInterrupt = never_interrupted,
     ) -> Iterator[LogLine]:
         """Yield lines of the tasks' logs; with ``follow`` until the job and its logs have ended.
 
@@ -169,7 +176,7 @@ class LocalJobHandle:
             has = [task_id(task.group, task.index) for task in self.status().tasks]
             master_api.check_tasks(self.job, tasks, has)
         is_over = self._logs_are_complete if follow else lambda: True
-        return read_logs(self._home.logs(self.job), tasks, is_over=is_over)
+        return read_logs(self._home.logs(self.job), tasks, is_over=is_over, check=check)
 
     def credentials(self) -> JobCredentials:
         """Read the job's credentials from its files, which only its owner can read."""

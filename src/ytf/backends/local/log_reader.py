@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ytf.backends.api import LogLine
+from ytf.backends.api import CheckInterrupt, LogLine, never_interrupted
 from ytf.backends.stream_reader import FileSizes, StreamFile, StreamReader, TaskStream
 from ytf.specs.ids import TaskId, group_of, index_of, task_id
 
@@ -43,11 +43,18 @@ class LocalLogSource:
                 yield chunk
 
 
-def read_logs(root: Path, tasks: list[TaskId], *, is_over: Callable[[], bool]) -> Iterator[LogLine]:
+def read_logs(
+    root: Path,
+    tasks: list[TaskId],
+    *,
+    is_over: Callable[[], bool],
+    check: CheckInterrupt = never_interrupted,
+) -> Iterator[LogLine]:
     """Yield lines of these tasks (of all if the list is empty) below ``root``, until ``is_over``.
 
     Attempts that start later are found. Everything that was written before
-    ``is_over`` returned True is read, including an incomplete last line.
+    ``is_over`` returned True is read, including an incomplete last line. ``check`` is called
+    whenever there is nothing new.
     """
     wanted = set(tasks)
     found: dict[TaskStream, tuple[StreamReader, LocalLogSource]] = {}
@@ -67,6 +74,7 @@ def read_logs(root: Path, tasks: list[TaskId], *, is_over: Callable[[], bool]) -
                 yield from reader.last_line()
             return
         if not found_lines:
+            check()
             time.sleep(_POLL_S)
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ytf.backends.api import Notify, OnCommit, RemovedItems, ignore_notice, no_commit_hook
+from ytf.backends.api import (
+    CheckInterrupt,
+    Notify,
+    OnCommit,
+    RemovedItems,
+    ignore_notice,
+    never_interrupted,
+    no_commit_hook,
+)
 from ytf.backends.yarn.hdfs_layout import YarnHome, default_hdfs
 from ytf.backends.yarn.job.application import APPLICATION_TYPE, summary_from_report
 from ytf.backends.yarn.job.job_handle import YarnJobHandle
@@ -39,14 +47,19 @@ class YarnJobBackend:
         return self._rm.user
 
     def submit(
-        self, plan: Plan, notify: Notify = ignore_notice, on_commit: OnCommit = no_commit_hook
+        self,
+        plan: Plan,
+        notify: Notify = ignore_notice,
+        on_commit: OnCommit = no_commit_hook,
+        check: CheckInterrupt = never_interrupted,
     ) -> YarnJobHandle:
         """Stage and submit a job; returns once its queue has accepted it."""
         # Imported here: commands that only look at jobs do not need it, and it loads slowly.
         from ytf.backends.yarn.submit.submit import submit
 
         home = YarnHome.of(self._files, self._conf, self._rm.user)
-        return YarnJobHandle(self._rm, self._files, submit(self._rm, home, plan, notify, on_commit))
+        job = submit(self._rm, home, plan, notify, on_commit, check)
+        return YarnJobHandle(self._rm, self._files, job)
 
     def results_url(self) -> str:
         """Where the tasks of a job stage their results out to: beside its record."""

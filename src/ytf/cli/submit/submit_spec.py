@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ytf import backends
-from ytf.backends.api import JobBackend, JobHandle, Plan
+from ytf.backends.api import JobBackend, JobHandle, Plan, lasting_only
 from ytf.cli import output
 from ytf.cli.gc import automatic_gc
 from ytf.cli.interrupts import Interrupted, Interrupts
@@ -87,9 +87,7 @@ def _show(plan: Plan, *, json: bool) -> None:
 
 
 def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool, logs: bool) -> int:
-    def notify(text: str) -> None:
-        say(f"{prog}: {text}")
-
+    notify = lasting_only(lambda text: say(f"{prog}: {text}"))
     if not wait and not plan.spec.client:
         submitted = backend.submit(plan, notify)
         remember_last_job(backend.name, submitted.job)

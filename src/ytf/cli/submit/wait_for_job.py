@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
 
 from ytf import backends
 from ytf.backends.api import JobHandle
-from ytf.cli import jobs, output, tables
+from ytf.cli import output
 from ytf.cli.interrupts import Interrupted
 from ytf.cli.logs import colour_of, has_colours, render
 from ytf.cli.output import say, say_output
-from ytf.client.follow import RestartReasons, follow
-from ytf.client.status_text import (
-    MAX_LISTED_TASKS,
-    count_states,
-    describe_changes,
-    describe_task,
-    is_waiting,
-)
-from ytf.errors import OutcomeUnknownError, UnreachableError, YtfError
-from ytf.specs.ids import JobId, TaskId, task_id
-from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
-from ytf.terminal_text import printable, printable_line
-
-if TYPE_CHECKING:
-    from rich.console import Group
+from ytf.client.follow import follow, follow_changes, settle
+from ytf.client.progress.lines import LineDisplay
+from ytf.client.progress.reporter import TICK_S, Display
+from ytf.client.status_text import span
+from ytf.errors import YtfError
+from ytf.specs.ids import JobId, TaskId
+from ytf.specs.status import JobState, JobStatus, TaskState
 
 _LAST_LINES_S = 60.0
 """How long the last log lines may come after the job's end: YARN collects logs of ended jobs."""
@@ -55,19 +46,20 @@ def watch(handle: JobHandle, lines: _LogLines | None = None) -> JobStatus:
     """
     if lines is not None:
         lines.start()
-        final = _watch_plainly(handle)
+        final = _watch(handle, LineDisplay(say))
         lines.join()
+    elif sys.stderr.isatty():
+        from ytf.client.progress.terminal import TerminalDisplay
+
+        final = _watch(handle, TerminalDisplay())
     else:
-        final = _watch_live(handle) if sys.stderr.isatty() else _watch_plainly(handle)
-    try:
-        return handle.wait(final)
-    except (UnreachableError, OutcomeUnknownError):
-        return final  # how it ended is known; gc removes later what it left
+        final = _watch(handle, LineDisplay(say))
+    return settle(handle, final)
 
 
 def conclude(prog: str, final: JobStatus) -> int:
     """Say how the job ended; returns the exit code."""
-    took = tables.span(final.started, final.finished)
+    took = span(final.started, final.finished)
     if final.state is JobState.SUCCEEDED:
         say(f"{prog}: job {final.id} succeeded in {took or 'no time'}")
         say(f"{prog}: `ytf logs {final.id}` shows what the tasks wrote")
@@ -99,37 +91,16 @@ def kill_on_interrupt(prog: str, handle: JobHandle, interrupt: Interrupted) -> N
         say(f"{prog}: the job may go on: `ytf kill {handle.job}` ends it")
 
 
-def _watch_plainly(handle: JobHandle) -> JobStatus:
-    restart_reasons = RestartReasons(handle)
+def _watch(handle: JobHandle, display: Display) -> JobStatus:
     known: JobStatus | None = None
-    for status in follow(handle, notify=say):
-        for line in describe_changes(known, status, restart_reasons.between(known, status)):
-            say(line)
-        known = status
-    assert known is not None  # follow() yields at least once
-    return known
-
-
-def _watch_live(handle: JobHandle) -> JobStatus:
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(stderr=True, highlight=False)
-    restart_reasons = RestartReasons(handle)
-    known: JobStatus | None = None
-    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-        for status in follow(
-            handle, notify=lambda text: console.print(printable(text), markup=False)
-        ):
-            why = restart_reasons.between(known, status)
-            for task in status.tasks:
-                reason = why.get(task_id(task.group, task.index))
-                if reason:
-                    # Printed above the live table, so it stays on the screen.
-                    console.print(printable_line(describe_task(task, reason)), markup=False)
-            live.update(_picture(status), refresh=True)
-            known = status
-    assert known is not None  # follow() yields at least once
+    tick_s = TICK_S if display.is_redrawn else None
+    try:
+        for change in follow_changes(handle, notify=display.notice, tick_s=tick_s):
+            display.update(change)
+            known = change.now
+    finally:
+        display.close()
+    assert known is not None  # follow_changes() yields at least once
     return known
 
 
@@ -168,30 +139,3 @@ class _LogLines:
                 say_output(render(line, code))
         except YtfError as error:
             notify(f"no more lines are shown: {error}")
-
-
-def _picture(status: JobStatus) -> Group:
-    from rich.console import Group
-    from rich.text import Text
-
-    head = f"job {status.id} ({status.name}): {status.state.value}"
-    if status.diagnostics and is_waiting(status):
-        head += f"\n{status.diagnostics}"
-    else:
-        head = "\n".join([head, *status.notes])
-    if status.tensorboard_url:
-        head += f"\nTensorBoard: {status.tensorboard_url}"
-    return Group(Text(printable(head)), tables.rich_table(jobs.TASK_HEADERS, _rows(status)))
-
-
-def _rows(status: JobStatus) -> list[tuple[str, ...]]:
-    by_group: dict[str, list[TaskStatus]] = {}
-    for task in status.tasks:
-        by_group.setdefault(task.group, []).append(task)
-    rows: list[tuple[str, ...]] = []
-    for group, tasks in by_group.items():
-        if len(tasks) > MAX_LISTED_TASKS:
-            rows.append((f"{group} × {len(tasks)}", count_states(tasks), "", "", ""))
-        else:
-            rows.extend(jobs.task_row(task) for task in tasks)
-    return rows

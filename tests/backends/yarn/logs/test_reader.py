@@ -107,6 +107,23 @@ def test_from_the_starter_to_the_node_to_hdfs(
     assert [line.text for line in lines] == ["five", "end"]
 
 
+def test_who_follows_may_be_cancelled_while_nothing_is_written(
+    job: FakeLoggedJob, starter: FakeStarter
+) -> None:
+    is_cancelled = False
+
+    def check() -> None:
+        if is_cancelled:
+            raise KeyboardInterrupt
+
+    lines = read_logs(job, job.status(), [], follow=True, check=check)
+    write(starter, b"one\n")
+    assert take(lines, 1) == ["one"]
+    is_cancelled = True
+    with pytest.raises(KeyboardInterrupt):
+        next(lines)
+
+
 def test_the_next_attempt_in_another_container(
     job: FakeLoggedJob, nm: LogNode, starter: FakeStarter, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.backends.yarn.fake_cluster import APP, ME, cluster, report
 from tests.backends.yarn.staged_jobs import RESOURCES
-from ytf.backends.api import Plan
+from ytf.backends.api import CheckInterrupt, Plan, never_interrupted
 from ytf.backends.yarn.hdfs_layout import JobHome, YarnHome
 from ytf.backends.yarn.launch_contexts import GroupEnvironment, StarterResources
 from ytf.backends.yarn.rm_client import RmClient
@@ -96,10 +96,10 @@ class World:
     def staging(self) -> str:
         return self.home.job(JobId(str(APP))).staging
 
-    def submit(self, spec: JobSpec = SPEC) -> str:
+    def submit(self, spec: JobSpec = SPEC, *, check: CheckInterrupt = never_interrupted) -> str:
         rm = FakeRm(cluster("rm:8032"), ME, self.rm)
         plan = Plan(spec=spec, backend="yarn", user=ME, keeps_results=True)
-        return submit.submit(rm, self.home, plan, self.told.append, self._hold)
+        return submit.submit(rm, self.home, plan, self.told.append, self._hold, check)
 
     def is_clean(self) -> bool:
         history = self.home.job(JobId(str(APP))).history
@@ -244,6 +244,35 @@ def test_ctrl_c_does_not_wait_for_the_packing(world: World) -> None:
     assert not packed
     assert world.is_clean()
     assert world.told == []
+
+
+def test_a_caller_that_is_cancelled_does_not_wait_for_the_packing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "_CHECK_S", 0.01)
+    began = threading.Event()
+
+    def packing(home: JobHome) -> None:
+        began.set()
+        eventually(world.go_on, describe="the packing is cancelled")
+
+    def check() -> None:
+        if began.is_set():
+            raise KeyboardInterrupt("cancelled")
+
+    world.uploading = packing
+    with pytest.raises(KeyboardInterrupt, match="cancelled"):
+        world.submit(check=check)
+    assert world.is_clean()
+    assert world.held == 0
+
+
+def test_one_that_is_cancelled_at_the_last_moment_is_not_submitted(world: World) -> None:
+    world.uploading = lambda home: None
+    with pytest.raises(KeyboardInterrupt):
+        world.submit(check=_raise(KeyboardInterrupt()))
+    assert world.is_clean()
+    assert not world.rm.is_known
 
 
 def test_who_has_to_wait_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ytf.backends import master_api
 from ytf.backends.api import (
+    CheckInterrupt,
     JobCredentials,
     LogLine,
     MasterAddress,
@@ -15,6 +16,7 @@ from ytf.backends.api import (
     RemovedItem,
     ignore_notice,
     job_ended_error,
+    never_interrupted,
 )
 from ytf.backends.yarn.job.application import ApplicationLookup
 from ytf.backends.yarn.job.master_client import MasterClient, NoAnswer
@@ -164,7 +166,12 @@ class YarnJobHandle:
             self._finalize_if_ended()
 
     def logs(
-        self, tasks: list[TaskId], *, follow: bool, notify: Notify = ignore_notice
+        self,
+        tasks: list[TaskId],
+        *,
+        follow: bool,
+        notify: Notify = ignore_notice,
+        check: CheckInterrupt = never_interrupted,
     ) -> Iterator[LogLine]:
         """Lines of the tasks' logs; with ``follow`` until the job and its logs have ended.
 
@@ -181,7 +188,7 @@ class YarnJobHandle:
         # Imported here: few commands need it, and it loads slowly.
         from ytf.backends.yarn.logs.reader import read_logs
 
-        return read_logs(self, status, tasks, follow=follow, notify=notify)
+        return read_logs(self, status, tasks, follow=follow, notify=notify, check=check)
 
     def results(self) -> tuple[Files, str]:
         """The directory with the results, beside the job's record."""

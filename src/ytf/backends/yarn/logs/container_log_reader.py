@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from queue import Empty, Full, Queue, SimpleQueue
 from threading import Thread
 
-from ytf.backends.api import LogLine
+from ytf.backends.api import CheckInterrupt, LogLine, never_interrupted
 from ytf.backends.stream_reader import StreamReaders
 from ytf.backends.yarn.logs.live_sources import ContainerLocation, NodeLogSource, StarterLogSource
 from ytf.errors import NotFoundError, RefusedError, UnreachableError
@@ -241,12 +241,18 @@ class LogPipe:
             if batch:
                 self.put(batch)
 
-    def items(self) -> Iterator[LogLine | LogNotice]:
-        """The lines and notices, until the end. Called by the reader."""
-        while (item := self._queue.get()) is not None:
+    def items(self, check: CheckInterrupt = never_interrupted) -> Iterator[LogLine | LogNotice]:
+        """The lines and notices, until the end. Called by the reader, as ``check`` is."""
+        while (item := self._next(check)) is not None:
             if isinstance(item, BaseException):
                 raise item
             yield from item
+
+    def _next(self, check: CheckInterrupt) -> Batch | BaseException | None:
+        while True:
+            with suppress(Empty):
+                return self._queue.get(timeout=_CLOSE_CHECK_S)
+            check()
 
     def close(self) -> None:
         """Stop reading: threads that put something get ``ReaderGoneError``."""

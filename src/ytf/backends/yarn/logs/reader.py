@@ -20,7 +20,7 @@ from queue import PriorityQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from ytf.backends.api import LogLine, Notify, ignore_notice
+from ytf.backends.api import CheckInterrupt, LogLine, Notify, ignore_notice, never_interrupted
 from ytf.backends.stream_reader import StreamReaders
 from ytf.backends.yarn.logs.aggregated import AggregatedLogReader
 from ytf.backends.yarn.logs.container_log_reader import (
@@ -58,26 +58,33 @@ def read_logs(
     *,
     follow: bool,
     notify: Notify = ignore_notice,
+    check: CheckInterrupt = never_interrupted,
 ) -> Iterator[LogLine]:
     """Lines of these tasks (all if none is named), as they are now or until the job's end.
 
     ``status`` is the job's present status. Each byte is read once, from whichever
-    source. ``notify`` is told what cannot be read, and why.
+    source. ``notify`` is told what cannot be read, and why. ``check`` is called while a running
+    job has no new lines.
     """
     readers = StreamReaders(tasks)
-    yield from _lines(_read_all(job, status, readers, follow=follow), notify)
+    yield from _lines(_read_all(job, status, readers, follow=follow, check=check), notify)
     yield from readers.last_lines()
 
 
 def _read_all(
-    job: YarnJobHandle, status: JobStatus, readers: StreamReaders, *, follow: bool
+    job: YarnJobHandle,
+    status: JobStatus,
+    readers: StreamReaders,
+    *,
+    follow: bool,
+    check: CheckInterrupt,
 ) -> Iterator[LogLine | LogNotice]:
     if not status.state.is_final:
         locator = ContainerLocator(job)
         if not follow:
             yield from _read_running(locator, status, readers)
             return
-        status = yield from LogFollower(job, status, readers, locator).read()
+        status = yield from LogFollower(job, status, readers, locator).read(check)
     yield from AggregatedLogReader(job, status, readers).read()
 
 
@@ -135,11 +142,13 @@ class LogFollower:
         self._workers: list[Thread] = []
         self._silent_since: float | None = None
 
-    def read(self) -> Generator[LogLine | LogNotice, None, JobStatus]:
+    def read(
+        self, check: CheckInterrupt = never_interrupted
+    ) -> Generator[LogLine | LogNotice, None, JobStatus]:
         """The lines as they are written; returns the job's final status."""
         Thread(target=self._observe, daemon=True).start()
         try:
-            yield from self._pipe.items()
+            yield from self._pipe.items(check)
         finally:
             self._pipe.close()
             self._is_over.set()

@@ -9,15 +9,21 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ytf.backends.api import Notify, OnCommit, no_commit_hook
+from ytf.backends.api import (
+    CheckInterrupt,
+    Notify,
+    OnCommit,
+    never_interrupted,
+    no_commit_hook,
+)
 from ytf.backends.hdfs_access import check_hdfs_access
 from ytf.backends.registry_access import check_registry_access
 from ytf.backends.yarn.container_requests import resource_of
@@ -45,6 +51,8 @@ if TYPE_CHECKING:
 _ACCEPT_S = 60.0
 _KILL_S = 15.0
 _POLL_S = 0.02
+_CHECK_S = 0.5
+"""How often it is looked whether the caller was cancelled."""
 _CANCEL_S = 1.0
 """The time in which packing and uploads stop, unless HDFS does not answer."""
 _ACCEPTED = (ApplicationState.ACCEPTED, ApplicationState.RUNNING, ApplicationState.FINISHED)
@@ -56,6 +64,7 @@ def submit(
     plan: Plan,
     notify: Notify,
     on_commit: OnCommit = no_commit_hook,
+    check: CheckInterrupt = never_interrupted,
 ) -> JobId:
     """Stage a job and submit it; returns once the queue has accepted it.
 
@@ -77,7 +86,8 @@ def submit(
         home.make_job(job, rm.user)
         if plan.keeps_results:
             job_home.make_results(rm.user)
-        submission = _stage(rm, job_home, new, plan, _upload(rm, home, job, plan, notify))
+        submission = _stage(rm, job_home, new, plan, _upload(rm, home, job, plan, notify, check))
+        check()
         on_commit()
         is_submitted = True
         _send(rm, submission)
@@ -112,7 +122,12 @@ def _notify_failure(notify: Notify, text: str) -> Iterator[None]:
 
 
 def _upload(
-    rm: RmClient, home: YarnHome, job: JobId, plan: Plan, notify: Notify
+    rm: RmClient,
+    home: YarnHome,
+    job: JobId,
+    plan: Plan,
+    notify: Notify,
+    check_caller: CheckInterrupt,
 ) -> UploadedResources:
     """Upload everything to HDFS and write submitter.json. An interrupt cancels both."""
     cancelled, ended = threading.Event(), threading.Event()
@@ -132,7 +147,14 @@ def _upload(
     with ThreadPoolExecutor(2) as pool:
         try:
             uploaded = pool.submit(upload)
-            pool.submit(job_home.write_submitter, Submitter.current(rm.conf)).result()
+            submitter = pool.submit(job_home.write_submitter, Submitter.current(rm.conf))
+            both: tuple[Future[Any], ...] = (submitter, uploaded)
+            while wait(both, _CHECK_S, FIRST_EXCEPTION).not_done:
+                for each in both:
+                    if each.done():
+                        each.result()
+                check_caller()
+            submitter.result()
             return uploaded.result()
         except BaseException:
             cancelled.set()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from ytf.backends.api import Notify
+from ytf.backends.api import Notify, PassingNotice
 from ytf.backends.yarn.hdfs_layout import JobHome, YarnHome
 from ytf.backends.yarn.launch_contexts import (
     GroupEnvironment,
@@ -315,6 +315,17 @@ _BIG = 8 << 20
 """Layers above this size get messages of their own."""
 
 
+_TELL_S = 0.25
+_BAR_WIDTH = 30
+
+
+def _bar(done: int, total: int) -> str:
+    """How far an upload is; the total grows while layers are packed."""
+    filled = _BAR_WIDTH * done // max(total, 1)
+    bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
+    return f"uploading {bar} {format_bytes(done)} of {format_bytes(total)} packed so far"
+
+
 class UploadProgress:
     """Notifies the submitter of uploads that take long, and of their total. Thread-safe."""
 
@@ -323,6 +334,8 @@ class UploadProgress:
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._sizes: dict[str, int] = {}
+        self._sent: dict[str, int] = {}
+        self._told_at = 0.0
 
     def packing(self, archive: Callable[[Layer], Archive]) -> Callable[[Layer], Archive]:
         """``archive``, with a message before it packs a big layer."""
@@ -338,8 +351,15 @@ class UploadProgress:
         """Note that ``sent`` bytes of a layer are in HDFS."""
         with self._lock:
             self._sizes[layer.digest] = size
+            self._sent[layer.digest] = sent
+            done, total = sum(self._sent.values()), sum(self._sizes.values())
+            is_due = time.monotonic() - self._told_at >= _TELL_S
+            if is_due:
+                self._told_at = time.monotonic()
         if sent == 0 and size > _BIG:
             self._notify(f"uploading {layer.name} ({format_bytes(size)})")
+        if is_due and total > _BIG:
+            self._notify(PassingNotice(_bar(done, total)))
 
     def done(self) -> None:
         """Notify of the total, if anything was uploaded."""
