@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ytf.machine.diagnostics import signal_name
 from ytf.specs.amounts import short_bytes
 from ytf.specs.ids import TaskId, task_id
 from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus
+from ytf.specs.usage import metrics_text
 
 MAX_LISTED_TASKS = 16
 """A group with more tasks than this is shown as counts; only tasks that fail are listed."""
 
+_Column = tuple[str, Callable[[list[TaskStatus]], str]]
+
 TASK_HEADERS = ("task", "state", "attempt", "where", "ended")
 _FAILED = (TaskState.FAILED, TaskState.LOST)
-_USAGE_HEADERS = ("cpu", "memory")
 _LONGEST_S = 253_000_000_000
 """8000 years: what Python can write, whatever the record of another user says."""
 _INITIAL_STATES = (JobState.SUBMITTED, JobState.STARTING)
@@ -126,9 +128,17 @@ def count_states(tasks: list[TaskStatus]) -> str:
 
 
 def task_headers(status: JobStatus) -> tuple[str, ...]:
-    """The columns of :func:`task_rows`: with what tasks use, if that is known of any."""
-    known = any(task.live_usage for task in status.tasks)
-    return TASK_HEADERS + _USAGE_HEADERS if known else TASK_HEADERS
+    """The columns of :func:`task_rows`: with what tasks use and report, if any does."""
+    return TASK_HEADERS + tuple(name for name, _ in _more_columns(status))
+
+
+def _more_columns(status: JobStatus) -> tuple[_Column, ...]:
+    columns: tuple[_Column, ...] = ()
+    if any(task.live_usage for task in status.tasks):
+        columns += _USAGE_COLUMNS
+    if any(task.usage and task.usage.metrics for task in status.tasks):
+        columns += _METRICS_COLUMNS
+    return columns
 
 
 def task_rows(status: JobStatus, *, counts: bool = True) -> list[tuple[str, ...]]:
@@ -136,19 +146,16 @@ def task_rows(status: JobStatus, *, counts: bool = True) -> list[tuple[str, ...]
 
     Without ``counts`` a large group has lines for tasks that failed, the first ones.
     """
-    has_usage = len(task_headers(status)) > len(TASK_HEADERS)
+    more = [cell for _, cell in _more_columns(status)]
     rows: list[tuple[str, ...]] = []
     for group, tasks in tasks_by_group(status).items():
         if len(tasks) > MAX_LISTED_TASKS and not counts:
             tasks = [task for task in tasks if task.state in _FAILED][:MAX_LISTED_TASKS]
         if len(tasks) > MAX_LISTED_TASKS:
             row: tuple[str, ...] = (f"{group} × {len(tasks)}", count_states(tasks), "", "", "")
-            rows.append((*row, *_usage(tasks)) if has_usage else row)
+            rows.append((*row, *(cell(tasks) for cell in more)))
         else:
-            rows.extend(
-                (*task_row(task), *_usage([task])) if has_usage else task_row(task)
-                for task in tasks
-            )
+            rows.extend((*task_row(task), *(cell([task]) for cell in more)) for task in tasks)
     return rows
 
 
@@ -174,13 +181,24 @@ def tasks_by_group(status: JobStatus) -> dict[str, list[TaskStatus]]:
     return found
 
 
-def _usage(tasks: list[TaskStatus]) -> tuple[str, str]:
-    """The processor and the memory that tasks use at present, in all."""
-    known = [task.live_usage for task in tasks if task.live_usage is not None]
-    if not known:
-        return "", ""
-    cores = sum(usage.cpu_cores for usage in known)
-    return f"{100 * cores:.0f}%", short_bytes(sum(usage.memory_bytes for usage in known))
+def _cpu(tasks: list[TaskStatus]) -> str:
+    known = [task.live_usage.cpu_cores for task in tasks if task.live_usage is not None]
+    return f"{100 * sum(known):.0f}%" if known else ""
+
+
+def _memory(tasks: list[TaskStatus]) -> str:
+    known = [task.live_usage.memory_bytes for task in tasks if task.live_usage is not None]
+    return short_bytes(sum(known)) if known else ""
+
+
+def _metrics(tasks: list[TaskStatus]) -> str:
+    """What a task reports of itself; that of many is no line."""
+    usage = tasks[0].usage
+    return metrics_text(usage.metrics) if len(tasks) == 1 and usage is not None else ""
+
+
+_USAGE_COLUMNS: tuple[_Column, ...] = (("cpu", _cpu), ("memory", _memory))
+_METRICS_COLUMNS: tuple[_Column, ...] = (("metrics", _metrics),)
 
 
 def span(start: float | None, end: float | None) -> str:
