@@ -41,6 +41,17 @@ def test_a_running_job_shows_its_links_and_what_its_tasks_use() -> None:
     assert second.split() == ["chief:1", "STARTING", "2"]
 
 
+def test_metrics_that_tasks_report_are_shown() -> None:
+    usage = task_usage(metrics={"step": 100.0, "loss": 0.25})
+    reports = task("chief", 0, TaskState.RUNNING, host="n1", port=4000, usage=usage)
+    *_, columns, _, first, second = _shown(
+        status(JobState.RUNNING, reports, task("chief", 1, TaskState.STARTING))
+    )
+    assert columns.endswith("metrics")
+    assert first.endswith("step 100, loss 0.25")
+    assert second.split() == ["chief:1", "STARTING", "1"]
+
+
 def test_a_large_group_is_counts_with_what_it_uses_in_all() -> None:
     tasks = [task("worker", n, TaskState.RUNNING, usage=task_usage()) for n in range(20)]
     *_, row = _shown(status(JobState.RUNNING, *tasks))
