@@ -9,6 +9,7 @@ Whatever MLflow does, the job goes on: each wait for it is bounded, and what fai
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -130,7 +131,7 @@ class JobRun:
         return True
 
     def submitted(self, job: JobId) -> None:
-        """Tell MLflow of the job. Waits for nothing."""
+        """Tell MLflow of the job. Waits for nothing; the end of the process then waits for it."""
         runs, server, spec = self._runs, self._server, self.plan.spec
         if runs is None:
             return
@@ -147,7 +148,13 @@ class JobRun:
         if not runs.keeps_texts:
             place = printable_line(runs.job.artifacts)
             _log.info("MLflow: artifacts are kept in %s, where ytf stores none", place)
-        self._calls.submit(lambda: self._told("all of the job", describe))
+        described = self._calls.submit(lambda: self._told("all of the job", describe))
+
+        def wait() -> None:
+            self._wait(described, self._deadline(), f"run {runs.job.id} may miss job {job}")
+
+        atexit.register(wait)
+        described.add_done_callback(lambda _: atexit.unregister(wait))
 
     def discard(self) -> None:
         """Remove the runs: there is no job. Waits for nothing."""
