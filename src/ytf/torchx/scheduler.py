@@ -42,7 +42,7 @@ from ytf.specs.event_kinds import EventKind
 from ytf.specs.ids import task_id
 from ytf.specs.job import JobSpec
 from ytf.specs.status import JobEvent, JobState, JobStatus, TaskState, TaskStatus
-from ytf.terminal_text import printable
+from ytf.terminal_text import printable, printable_output
 from ytf.torchx.app_spec import WORKSPACE, group_name, job_spec
 from ytf.torchx.workspace import copy_workspace, workspace_directory
 
@@ -246,7 +246,8 @@ def _selected(
 ) -> Iterator[str]:
     for line in lines:
         if stream in (None, line.stream) and (pattern is None or pattern.search(line.text)):
-            yield f"{line.text}\n"
+            # torchx prints it as it is.
+            yield f"{printable_output(line.text)}\n"
 
 
 def _role(name: str, tasks: list[TaskStatus]) -> Role:
