@@ -86,7 +86,7 @@ def test_a_directory_as_image_takes_the_place_of_the_workspace(
     given = AppDef(name="a", roles=[role])
     for workspace in ("/somewhere/else", None):
         info = runner.dryrun(given, "yarn", {}, workspace=workspace)
-        assert info.request.spec.files == {"torchx_r": str(tmp_path)}
+        assert info.request.spec.files == {"torchx_role_r": str(tmp_path)}
 
 
 def test_copies_of_workspaces_go_with_the_scheduler(

@@ -88,13 +88,18 @@ def begin_run(plan: Plan, timeout: Callable[[], float]) -> JobRun | None:
     timeout_s = 0.0 if usage is None else timeout()
     if usage is None or not timeout_s:
         return None
+    # Addresses are not repeated: they may have a password in them.
+    scheme = usage.uri.partition(":")[0]
+    if scheme not in ("http", "https"):
+        _log.info("MLflow: its tracking URI (%s) is no server: this job is not tracked", scheme)
+        return None
     try:
-        if urlsplit(usage.uri).scheme not in ("http", "https"):
-            _log.info("MLflow: %s is no server, so this job is not tracked", usage.uri)
-            return None
         run = JobRun(plan, usage, timeout_s)
-    except (OSError, ValueError) as exc:  # of a certificate, of the address
-        _log.warning("MLflow: %s: the job runs without it", exc)
+    except ValueError:
+        _log.warning("MLflow: its tracking URI is not valid: the job runs without it")
+        return None
+    except OSError as exc:
+        _log.warning("MLflow: its certificate: %s: the job runs without it", exc)
         return None
     return run if run.begin() else None
 
