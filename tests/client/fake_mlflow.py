@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,8 +84,8 @@ class FakeMlflow:
 
 
 @contextmanager
-def fake_mlflow() -> Iterator[FakeMlflow]:
-    """A running server."""
+def fake_mlflow(tls: ssl.SSLContext | None = None) -> Iterator[FakeMlflow]:
+    """A running server, by HTTP or, with ``tls``, by HTTPS."""
     fake = FakeMlflow()
 
     class Handler(BaseHTTPRequestHandler):
@@ -115,9 +116,11 @@ def fake_mlflow() -> Iterator[FakeMlflow]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        fake.url = f"http://127.0.0.1:{server.server_address[1]}"
+        fake.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
         try:
             yield fake
         finally:

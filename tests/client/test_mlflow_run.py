@@ -167,13 +167,18 @@ def test_where_mlflow_is_not_in_use_nothing_is_asked(
     monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace())
     assert begin_run(plan(), pytest.fail) is None
     assert not caplog.text
-    for wrong in ("sqlite:///mlflow.db", "databricks"):
+    for wrong, told in (
+        ("sqlite:///mlflow.db", "its tracking URI (sqlite) is no server"),
+        ("databricks", "its tracking URI (databricks) is no server"),
+        ("postgresql://u:secret@db", "its tracking URI (postgresql) is no server"),
+        ("http://u:secret@[::1", "its tracking URI is not valid: the job runs without it"),
+        ("https://h", "its certificate: "),
+    ):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", wrong)
+        monkeypatch.setenv("MLFLOW_TRACKING_SERVER_CERT_PATH", "/does/not/exist")
         assert begin_run(plan(), lambda: 1.0) is None
-        assert f"{wrong} is no server" in caplog.text
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://[::1")
-    assert begin_run(plan(), lambda: 1.0) is None
-    assert "Invalid IPv6 URL: the job runs without it" in caplog.text
+        assert told in caplog.text
+    assert "secret" not in caplog.text
     assert not fake.headers
     assert threading.active_count() == threads
 

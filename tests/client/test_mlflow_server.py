@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
+import ipaddress
 import json
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.client.fake_mlflow import FakeMlflow, fake_mlflow
 from ytf.client import mlflow_server
@@ -69,6 +76,38 @@ def test_a_password_goes_nowhere_else(fake: FakeMlflow) -> None:
         with pytest.raises(MlflowError, match="HTTP 307"):
             MlflowServer(fake.url.replace("//", "//u:p@"), {}).get_run("run0")
         assert not other.headers
+
+
+def _self_signed() -> bytes:
+    """A key and a certificate for 127.0.0.1, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "mlflow")])
+    now = dt.datetime.now(dt.timezone.utc)
+    day = dt.timedelta(days=1)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - day, now + day)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    named = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private + named.sign(key, hashes.SHA256()).public_bytes(pem)
+
+
+def test_certificates(tmp_path: Path) -> None:
+    cert = tmp_path / "cert.pem"
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    cert.write_bytes(_self_signed())
+    tls.load_cert_chain(cert)
+    with fake_mlflow(tls) as fake:
+        with pytest.raises(MlflowError, match="certificate verify failed"):
+            MlflowServer(fake.url, {}).create_run("0", "n", {})
+        for trusting in (
+            {"MLFLOW_TRACKING_SERVER_CERT_PATH": str(cert)},
+            {"MLFLOW_TRACKING_INSECURE_TLS": "true"},
+        ):
+            MlflowServer(fake.url, trusting).create_run("0", "n", {})
+    assert len(fake.runs) == 2
 
 
 def test_what_fails_for_a_moment_is_repeated_if_it_may_be(

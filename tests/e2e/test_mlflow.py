@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
-from tests.e2e.harness import Ytf
+from tests.client.fake_mlflow import fake_mlflow
+from tests.e2e.harness import Job, Ytf
 from tests.e2e.mlflow_server import PYTHON, QUIET, Server, tracking_server
 from tests.e2e.test_integrations_page import blocks
 
@@ -110,7 +112,7 @@ def test_runs_of_jobs_and_tasks(ytf: Ytf, server: Server) -> None:
     assert (mine.params["rate"], mine.params["name"]) == ("0.1", "inside")
     assert [task.name for task in mine.tasks] == ["ps:0", "worker:0"]
     assert lines[2:] == [f"{mine.tasks[1].id} {server.url}", "refused"]
-    assert "WARNING" not in logged
+    assert "WARNING:ytf" not in logged
 
 
 @pytest.mark.frameworks
@@ -129,6 +131,34 @@ print(ytf.run(lambda: sorted(v for v in os.environ if v.startswith("MLFLOW_RUN")
 import sys
 print("mlflow" in sys.modules)
 """
+
+
+NOT_WAITED_FOR = """
+ytf.submit(ytf.JobSpec(
+    name="brief", framework="none", command="true", groups={"worker": ytf.TaskGroupSpec(count=1)},
+))
+open(os.environ["GATE"] + "/last", "w").close()
+"""
+
+
+def test_a_process_that_does_not_wait_for_its_job_still_tells_of_it(ytf: Ytf) -> None:
+    with fake_mlflow() as fake:
+        created, go_on = fake.handle, threading.Event()
+
+        def handle(method: str, target: str, body: bytes) -> tuple[int, object]:
+            assert target.endswith("runs/create") or go_on.wait(60)
+            return created(method, target, body)
+
+        fake.handle = handle  # type: ignore[method-assign]
+        ytf.env["MLFLOW_TRACKING_URI"] = fake.url
+        (ytf.work / "script.py").write_text("import os, ytf\n" + NOT_WAITED_FOR)
+        started = ytf.start("python", "script.py")
+        ytf.told("last")
+        go_on.set()
+        assert started.wait(60) == 0
+        run = fake.of_name("brief")
+    assert run["params"]["worker.count"] == "1"
+    Job(ytf, run["tags"]["ytf.job_id"]).end("SUCCEEDED")
 
 
 def test_a_server_that_never_answers_costs_a_bounded_time(ytf: Ytf) -> None:

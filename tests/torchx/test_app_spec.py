@@ -106,7 +106,7 @@ def test_the_first_host_may_have_an_ipv6_address() -> None:
 
 def test_tasks_begin_in_the_workspace() -> None:
     spec = job_spec(app(role(metadata={WORKSPACE: "/some/copy"}), role("other")), {})
-    assert spec.files == {"torchx_trainer": "/some/copy"}
+    assert spec.files == {"torchx_role_trainer": "/some/copy"}
     assert spec.groups["other"].command == "exec true"
 
 
@@ -117,7 +117,7 @@ def test_each_task_has_its_own_copy_of_the_workspace(tmp_path: Path) -> None:
     (shipped / "part" / "data").chmod(0o444)
     container.mkdir()
     # As YARN does: the directory itself is shared by all tasks of a node.
-    (container / "torchx_trainer").symlink_to(shipped)
+    (container / "torchx_role_trainer").symlink_to(shipped)
     words = ["-c", "cat part/data; ls part; touch part/new"]
     spec = job_spec(
         app(role(metadata={WORKSPACE: "/some/copy"}, entrypoint="bash", args=words)), {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import entry_points
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -11,9 +12,11 @@ from torchx.runner.api import Runner
 from torchx.schedulers import DEFAULT_SCHEDULER_MODULES, get_scheduler_factories
 from torchx.specs import AppDef, AppState, InvalidRunConfigException, Resource, Role, is_terminal
 
+from ytf.backends.api import LogLine
+from ytf.specs.ids import TaskId
 from ytf.specs.status import JobState, TaskState
 from ytf.torchx import scheduler as scheduler_module
-from ytf.torchx.scheduler import YarnScheduler, create_scheduler
+from ytf.torchx.scheduler import YarnScheduler, _selected, create_scheduler
 
 
 @pytest.fixture
@@ -83,7 +86,7 @@ def test_a_directory_as_image_takes_the_place_of_the_workspace(
     given = AppDef(name="a", roles=[role])
     for workspace in ("/somewhere/else", None):
         info = runner.dryrun(given, "yarn", {}, workspace=workspace)
-        assert info.request.spec.files == {"torchx_r": str(tmp_path)}
+        assert info.request.spec.files == {"torchx_role_r": str(tmp_path)}
 
 
 def test_copies_of_workspaces_go_with_the_scheduler(
@@ -97,6 +100,24 @@ def test_copies_of_workspaces_go_with_the_scheduler(
     scheduler.close()
     assert not copy.parent.exists()
     scheduler.close()
+
+
+def test_lines_are_selected_and_safe_to_print() -> None:
+    def line(stream: str, text: str) -> LogLine:
+        return LogLine(TaskId("r:0"), 1, stream, text)
+
+    lines = [
+        line("stdout", "a\tb \x1b[31mred\x1b[0m"),
+        line("stderr", "\x1b]0;title\x07"),
+        line("stdout", ""),
+    ]
+    assert list(_selected(lines, None, None)) == [
+        "a\tb \x1b[31mred\x1b[0m\n",
+        "\\x1b]0;title\\x07\n",
+        "\n",
+    ]
+    assert list(_selected(lines, "stderr", None)) == ["\\x1b]0;title\\x07\n"]
+    assert list(_selected(lines, "stdout", re.compile("^a"))) == ["a\tb \x1b[31mred\x1b[0m\n"]
 
 
 def test_every_state_has_its_like() -> None:

@@ -9,6 +9,7 @@ Whatever MLflow does, the job goes on: each wait for it is bounded, and what fai
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -87,13 +88,18 @@ def begin_run(plan: Plan, timeout: Callable[[], float]) -> JobRun | None:
     timeout_s = 0.0 if usage is None else timeout()
     if usage is None or not timeout_s:
         return None
+    # Addresses are not repeated: they may have a password in them.
+    scheme = usage.uri.partition(":")[0]
+    if scheme not in ("http", "https"):
+        _log.info("MLflow: its tracking URI (%s) is no server: this job is not tracked", scheme)
+        return None
     try:
-        if urlsplit(usage.uri).scheme not in ("http", "https"):
-            _log.info("MLflow: %s is no server, so this job is not tracked", usage.uri)
-            return None
         run = JobRun(plan, usage, timeout_s)
-    except (OSError, ValueError) as exc:  # of a certificate, of the address
-        _log.warning("MLflow: %s: the job runs without it", exc)
+    except ValueError:
+        _log.warning("MLflow: its tracking URI is not valid: the job runs without it")
+        return None
+    except OSError as exc:
+        _log.warning("MLflow: its certificate: %s: the job runs without it", exc)
         return None
     return run if run.begin() else None
 
@@ -130,7 +136,7 @@ class JobRun:
         return True
 
     def submitted(self, job: JobId) -> None:
-        """Tell MLflow of the job. Waits for nothing."""
+        """Tell MLflow of the job. Waits for nothing; the end of the process then waits for it."""
         runs, server, spec = self._runs, self._server, self.plan.spec
         if runs is None:
             return
@@ -147,7 +153,13 @@ class JobRun:
         if not runs.keeps_texts:
             place = printable_line(runs.job.artifacts)
             _log.info("MLflow: artifacts are kept in %s, where ytf stores none", place)
-        self._calls.submit(lambda: self._told("all of the job", describe))
+        described = self._calls.submit(lambda: self._told("all of the job", describe))
+
+        def wait() -> None:
+            self._wait(described, self._deadline(), f"run {runs.job.id} may miss job {job}")
+
+        atexit.register(wait)
+        described.add_done_callback(lambda _: atexit.unregister(wait))
 
     def discard(self) -> None:
         """Remove the runs: there is no job. Waits for nothing."""

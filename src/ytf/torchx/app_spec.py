@@ -77,10 +77,10 @@ def job_spec(app: AppDef, options: Mapping[str, object]) -> JobSpec:
             )
         folder = role.metadata.get(WORKSPACE)
         if folder is not None:
-            folders[f"torchx_{name}"] = str(folder)
+            folders[f"torchx_role_{name}"] = str(folder)
         groups[name] = _group(
             role,
-            folder=f"torchx_{name}" if folder is not None else None,
+            folder=f"torchx_role_{name}" if folder is not None else None,
             first=first,
             image=role.image if options.get("docker") else None,
         )

@@ -43,7 +43,7 @@ from ytf.specs.event_kinds import EventKind
 from ytf.specs.ids import task_id
 from ytf.specs.job import JobSpec
 from ytf.specs.status import JobEvent, JobState, JobStatus, TaskState, TaskStatus
-from ytf.terminal_text import printable
+from ytf.terminal_text import printable, printable_output
 from ytf.torchx.app_spec import WORKSPACE, group_name, job_spec
 from ytf.torchx.workspace import copy_workspace, workspace_directory
 
@@ -160,12 +160,13 @@ class YarnScheduler(WorkspaceMixin[None], Scheduler[Mapping[str, CfgVal]]):
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Return the state of a job and its tasks, also after its end; None if there is none."""
-        handle = _open(app_id)
-        if handle is None:
-            return None
-        status = handle.status()
-        failed = any(task.state is TaskState.FAILED for task in status.tasks)
-        events = handle.events() if failed else []
+        with _hints_told():
+            handle = _open(app_id)
+            if handle is None:
+                return None
+            status = handle.status()
+            failed = any(task.state is TaskState.FAILED for task in status.tasks)
+            events = handle.events() if failed else []
         groups: dict[str, list[TaskStatus]] = defaultdict(list)
         for task in status.tasks:
             groups[task.group].append(task)
@@ -218,9 +219,10 @@ class YarnScheduler(WorkspaceMixin[None], Scheduler[Mapping[str, CfgVal]]):
             _log.warning("lines have no times: since and until are ignored")
         wanted = None if streams in (None, Stream.COMBINED) else Stream(streams).value
         pattern = re.compile(regex) if regex else None
-        # torchx reads each replica in a thread of its own, and a handle is for one thread.
-        handle = backends.open_job(app_id)
-        lines = handle.logs([task_id(group_name(role_name), k)], follow=should_tail)
+        with _hints_told():
+            # torchx reads each replica in a thread of its own, and a handle is for one thread.
+            handle = backends.open_job(app_id)
+            lines = handle.logs([task_id(group_name(role_name), k)], follow=should_tail)
         return _selected(lines, wanted, pattern)
 
 
@@ -245,7 +247,8 @@ def _selected(
 ) -> Iterator[str]:
     for line in lines:
         if stream in (None, line.stream) and (pattern is None or pattern.search(line.text)):
-            yield f"{line.text}\n"
+            # torchx prints it as it is.
+            yield f"{printable_output(line.text)}\n"
 
 
 def _role(name: str, tasks: list[TaskStatus]) -> Role:
