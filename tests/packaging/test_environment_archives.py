@@ -102,6 +102,17 @@ def test_conda_packs_own_program_makes_it_fit(
     assert (path / "etc/where").read_text() == str(path)
 
 
+def test_a_conda_environment_of_another_machine(
+    tmp_path: Path, venv: Venv, environments: Path
+) -> None:
+    (venv.root / "bin/python").unlink()
+    venv.write("bin/python", b"\x7fELF of another machine", executable=True)
+    venv.write("bin/conda-unpack", b"", executable=True)
+    with pytest.raises(SettingsError, match=r"bin/python cannot be run: Exec format error"):
+        ensure_environment(archive_recipe(tar(venv, tmp_path / "env.tgz")))
+    assert list(environments.glob("[!.]*")) == []
+
+
 def member(name: str, data: bytes = b"", link: str = "") -> tuple[tarfile.TarInfo, bytes]:
     info = tarfile.TarInfo(name)
     info.size = len(data)

@@ -94,7 +94,13 @@ def run_step(
     Raises ``SettingsError`` with its last lines if it fails. An exception out of
     ``progress`` ends it.
     """
-    code, output = _follow(step, cwd, progress, environ)
+    try:
+        code, output = _follow(step, cwd, progress, environ)
+    except OSError as exc:
+        raise SettingsError(
+            f"cannot make an environment for {about}: {step[0]} cannot be run: {exc.strerror}",
+            hint=hint,
+        ) from exc
     if code == 0:
         return
     last = [line for line in output if line.strip()][-_LAST_LINES:] or ["no message"]
