@@ -27,6 +27,18 @@ _PROGRESS = ("Resolved ", "Downloading ", "Building ", "Prepared ", "Install")
 """How the lines of uv and pip begin that show how far they are."""
 _WHEEL = re.compile(r"(-[0-9][^- ]*)-\S*\.whl")
 """The end of a wheel's name, which says what it is built for, after the version."""
+# The kernel ends the program when this process is killed: it must not go on writing where
+# the next command makes the environment anew. Not by preexec_fn, which is not for threads.
+_TIED_TO_US = """\
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as exc:
+    sys.exit(f"{sys.argv[2]} cannot be run: {exc.strerror}")
+"""
 
 
 class InstallProgress:
@@ -92,15 +104,9 @@ def run_step(
     """Run one command, and pass on what it says of its progress.
 
     Raises ``SettingsError`` with its last lines if it fails. An exception out of
-    ``progress`` ends it.
+    ``progress`` ends it, and so does the end of this process.
     """
-    try:
-        code, output = _follow(step, cwd, progress, environ)
-    except OSError as exc:
-        raise SettingsError(
-            f"cannot make an environment for {about}: {step[0]} cannot be run: {exc.strerror}",
-            hint=hint,
-        ) from exc
+    code, output = _follow(step, cwd, progress, environ)
     if code == 0:
         return
     last = [line for line in output if line.strip()][-_LAST_LINES:] or ["no message"]
@@ -124,7 +130,7 @@ def _follow(
         lines.put(None)
 
     process = subprocess.Popen(
-        step,
+        [sys.executable, "-I", "-S", "-c", _TIED_TO_US, str(os.getpid()), *step],
         cwd=cwd,
         env=environ,
         stdin=subprocess.DEVNULL,
