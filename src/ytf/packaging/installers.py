@@ -46,7 +46,7 @@ class InstallProgress:
 
     def __init__(self, on_progress: Callable[[str], None]) -> None:
         self.tell = on_progress
-        self._started = time.monotonic()
+        self._started = self._last_worked = time.monotonic()
 
     def elapsed_s(self) -> float:
         """The time since the beginning."""
@@ -61,6 +61,13 @@ class InstallProgress:
     def silence(self) -> None:
         """Say that the work goes on, though nothing was heard of it for a while."""
         self.tell(f"still at it ({self.elapsed_s():.0f} s)")
+
+    def working(self, text: str) -> None:
+        """Say now and then how far it is; may be called as often as one likes."""
+        now = time.monotonic()
+        if now - self._last_worked >= _SILENCE_S:
+            self._last_worked = now
+            self.tell(f"still at it ({self.elapsed_s():.0f} s): {text}")
 
 
 def uv_program() -> str | None:
