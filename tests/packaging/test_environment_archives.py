@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -15,7 +16,7 @@ import pytest
 
 from tests.packaging.venvs import PYTHON, Venv
 from ytf.errors import SettingsError
-from ytf.packaging import environment_archives
+from ytf.packaging import environment_archives, installers
 from ytf.packaging.environment_archives import archive_recipe
 from ytf.packaging.given_environments import recipe_of
 from ytf.packaging.made_environments import ensure_environment
@@ -102,6 +103,17 @@ def test_conda_packs_own_program_makes_it_fit(
     assert (path / "etc/where").read_text() == str(path)
 
 
+def test_a_conda_environment_of_another_machine(
+    tmp_path: Path, venv: Venv, environments: Path
+) -> None:
+    (venv.root / "bin/python").unlink()
+    venv.write("bin/python", b"\x7fELF of another machine", executable=True)
+    venv.write("bin/conda-unpack", b"", executable=True)
+    with pytest.raises(SettingsError, match=r"bin/python cannot be run: Exec format error"):
+        ensure_environment(archive_recipe(tar(venv, tmp_path / "env.tgz")))
+    assert list(environments.glob("[!.]*")) == []
+
+
 def member(name: str, data: bytes = b"", link: str = "") -> tuple[tarfile.TarInfo, bytes]:
     info = tarfile.TarInfo(name)
     info.size = len(data)
@@ -176,11 +188,30 @@ def test_one_that_is_too_big_is_not_unpacked(
     assert list(environments.glob("[!.]*")) == []
 
 
+@pytest.mark.parametrize("pack", [tar, zip_with_links])
+def test_how_far_it_is_is_said(
+    tmp_path: Path,
+    venv: Venv,
+    environments: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pack: Callable[[Venv, Path], Path],
+) -> None:
+    monkeypatch.setattr(installers, "_SILENCE_S", 0.0)
+    said: list[str] = []
+    ensure_environment(archive_recipe(pack(venv, tmp_path / "env.tar.gz")), said.append)
+    assert any(re.fullmatch(r"still at it \(0 s\): \d+ (of \d+ )?files", text) for text in said)
+
+
 def test_a_file_that_is_no_archive_or_no_environment(tmp_path: Path, environments: Path) -> None:
     for name in ("x.tar.gz", "x.zip"):
         (tmp_path / name).write_bytes(b"nothing of the kind")
         with pytest.raises(SettingsError, match="cannot be unpacked"):
             ensure_environment(archive_recipe(tmp_path / name))
+    (tmp_path / "x.pex").write_bytes(b"nothing of the kind")
+    with pytest.raises(SettingsError, match="is not a pex file"):
+        ensure_environment(archive_recipe(tmp_path / "x.pex"))
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        archive_recipe(tmp_path / "gone.tar")
     with tarfile.open(tmp_path / "data.tar", "w") as archive:
         archive.addfile(*_entry("data/x"))
     with pytest.raises(SettingsError, match="it has no bin/python") as caught:

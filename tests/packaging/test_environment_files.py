@@ -156,6 +156,7 @@ def test_what_changes_the_environment_of_requirements(tmp_path: Path, ytf_home: 
         ("local/x.py", True),
         ("one.whl", True),
         ("edited/x.py", False),
+        ("edited/setup.py", True),
         ("local/.cache/x", False),
         ("local/build/x", False),
     ):

@@ -6,12 +6,14 @@ import ctypes
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.packaging.tiny_elf import library
-from ytf.packaging.interpreter_layer import Elf, glibc_version, read_elf
+from ytf.packaging import installation
+from ytf.packaging.interpreter_layer import Elf, glibc_version, make_interpreter, read_elf
 
 
 def test_needs_are_read(tmp_path: Path) -> None:
@@ -50,6 +52,35 @@ def test_other_files_are_none(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a"
     path.write_bytes(data)
     assert read_elf(path) is None
+
+
+def test_of_conda_the_whole_prefix_goes_along(tmp_path: Path) -> None:
+    found = installation.current()
+    version = f"python{found.version}"
+    for path in (
+        "conda-meta/history", "bin/ffmpeg", "lib/libav.so", f"lib/{version}/os.py",
+        f"lib/{version}/lib2to3/x.py", f"lib/{version}/ensurepip/x.whl",
+        f"lib/{version}/test/x.py", f"lib/{version}/site-packages/x.py",
+        f"include/{version}/Python.h", "include/av.h", f"include/x86_64/{version}/pyconfig.h",
+        "man/x.1", "pkgs/x", "lib/libx.a",
+    ):  # fmt: skip
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    made = make_interpreter(
+        msgspec.structs.replace(
+            found,
+            prefix=str(tmp_path),
+            base_prefix=str(tmp_path),
+            stdlib=str(tmp_path / "lib" / version),
+            library="",
+        )
+    )
+    assert made.has_programs
+    assert {entry.path for entry in made.content.entries} == {
+        "bin/ffmpeg", "bin/python", "bin/python3", f"bin/{version}", "lib/libav.so",
+        f"lib/{version}/os.py", f"lib/{version}/lib2to3/x.py", f"lib/{version}/ensurepip/x.whl",
+        f"include/{version}/Python.h", f"include/{version}/pyconfig.h",
+    }  # fmt: skip
 
 
 WHOLE = library(["libone.so.1"], "$ORIGIN", "2.34")

@@ -61,6 +61,20 @@ def test_links(tmp_path: Path) -> None:
     assert (tmp_path / "to/out").read_bytes() == b"outside"
 
 
+def test_empty_directories_count_where_they_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a/empty").mkdir(parents=True)
+    (tmp_path / "a/only compiled/__pycache__").mkdir(parents=True)
+    (tmp_path / "file").touch()
+
+    def digest(entries: list[LayerEntry]) -> str:
+        return describe_layer(layer_content(LayerKind.CODE, "x", entries)).digest
+
+    without, found = walk(str(tmp_path)), walk(str(tmp_path), empty_directories=True)
+    assert [entry.path for entry in without] == ["file"]
+    assert {entry.path: entry.is_directory for entry in found} == {"file": False, "a/empty": True}
+    assert digest(without) != digest(found)
+
+
 @pytest.mark.parametrize("path", ["/abs", "../out", "a/../../b", "", ".", "a//b", "./a", "a/."])
 def test_no_path_leaves_the_layer(path: str) -> None:
     with pytest.raises(InternalError):

@@ -43,16 +43,26 @@ _SYSTEM = {"/usr/bin", "/bin", "/usr/local/bin"}
 
 
 def archive_recipe(file: Path) -> EnvironmentRecipe:
-    """Return how to make the environment in an archive. Reads it if it is not known."""
-    is_pex = file.name.endswith(PEX_SUFFIXES)
+    """Return how to make the environment in an archive. Reads it if it is not known.
+
+    Raises ``SettingsError`` if it cannot be read.
+    """
+    try:
+        is_pex = _is_pex(file)
+        name = f"archive-{_digest(file)[:16]}"
+    except OSError as exc:
+        raise SettingsError(f"{file} cannot be read: {exc.strerror or exc}") from exc
+    if is_pex:
+        # It is made for the Python that makes it.
+        name += f"-{sys.implementation.cache_tag}"
 
     def make(path: Path, progress: InstallProgress) -> None:
-        if is_pex or (file.name.endswith(ZIP_SUFFIXES) and _is_pex(file)):
+        if is_pex:
             _make_from_pex(file, path, progress)
         else:
             _make_from_archive(file, path, progress)
 
-    return EnvironmentRecipe(name=f"archive-{_digest(file)[:16]}", about=file.name, make=make)
+    return EnvironmentRecipe(name=name, about=file.name, make=make)
 
 
 def _digest(file: Path) -> str:
@@ -78,17 +88,24 @@ def _digest(file: Path) -> str:
 
 
 def _is_pex(file: Path) -> bool:
+    """Whether it is a pex file, by its name or by its content."""
+    if file.name.endswith(PEX_SUFFIXES):
+        return True
+    return file.name.endswith(ZIP_SUFFIXES) and _PEX_INFO in _zip_names(file)
+
+
+def _zip_names(file: Path) -> list[str]:
     if not zipfile.is_zipfile(file):
-        return False
+        return []
     with zipfile.ZipFile(file) as archive:
-        return _PEX_INFO in archive.namelist()
+        return archive.namelist()
 
 
 def _make_from_pex(file: Path, path: Path, progress: InstallProgress) -> None:
-    if not _is_pex(file):
+    names = _zip_names(file)
+    if _PEX_INFO not in names:
         raise SettingsError(f"{file} is not a pex file: it has no {_PEX_INFO}")
-    with zipfile.ZipFile(file) as archive:
-        has_tools = any(name.startswith(_PEX_TOOLS) for name in archive.namelist())
+    has_tools = any(name.startswith(_PEX_TOOLS) for name in names)
     environ = {name: value for name, value in os.environ.items() if not _chooses_program(name)}
     tools = shutil.which("pex-tools")
     if has_tools:
@@ -124,9 +141,9 @@ def _make_from_archive(file: Path, path: Path, progress: InstallProgress) -> Non
     try:
         path.mkdir()
         if file.name.endswith(ZIP_SUFFIXES):
-            _unpack_zip(file, path)
+            _unpack_zip(file, path, progress)
         else:
-            _unpack_tar(file, path)
+            _unpack_tar(file, path, progress)
         _lift(path)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as exc:
         raise SettingsError(f"{file} cannot be unpacked: {exc}") from exc
@@ -189,7 +206,7 @@ def _adopt_scripts(path: Path) -> None:
             script.write_bytes(changed)
 
 
-def _unpack_tar(file: Path, path: Path) -> None:
+def _unpack_tar(file: Path, path: Path, progress: InstallProgress) -> None:
     if not hasattr(tarfile, "data_filter"):
         raise SettingsError(
             f"this Python ({sys.version.split()[0]}) unpacks archives without checking them",
@@ -201,6 +218,7 @@ def _unpack_tar(file: Path, path: Path) -> None:
         for member in archive:
             count, size = count + 1, size + member.size
             _check_bounds(file, count, size)
+            progress.working(f"{count:,} files")
             archive.extract(member, path, filter=_checked_member)
 
 
@@ -218,12 +236,13 @@ def _is_python_link(name: str) -> bool:
     )
 
 
-def _unpack_zip(file: Path, path: Path) -> None:
+def _unpack_zip(file: Path, path: Path, progress: InstallProgress) -> None:
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         _check_bounds(file, len(members), sum(member.file_size for member in members))
         links = []
-        for member in members:
+        for count, member in enumerate(members):
+            progress.working(f"{count:,} of {len(members):,} files")
             name = member.filename.rstrip("/").removeprefix("./")
             if not name:
                 continue

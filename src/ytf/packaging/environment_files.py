@@ -28,7 +28,8 @@ _PROJECT_PARTS = (PROJECT_FILE, "setup.py", "setup.cfg")
 """The files that say what a project depends on."""
 _HINT = (
     "if the message is about the network or an index, set pip's or uv's own variables "
-    "(PIP_INDEX_URL, UV_INDEX_URL, HTTPS_PROXY); or make a venv yourself and give its directory"
+    "(PIP_INDEX_URL, UV_INDEX_URL, HTTPS_PROXY); if it is about venv or ensurepip, install uv or "
+    "Debian's python3-venv; or make a venv yourself and give its directory"
 )
 
 _OPTION = re.compile(r"(?:-(?P<short>[rce])|--(?P<long>requirement|constraint|editable))[\s=]*")
@@ -154,8 +155,8 @@ def _read_requirements(file: Path, base: Path, seen: set[Path]) -> tuple[list[st
             if is_path and not rest.startswith(("#", "-")) and place.exists():
                 sources += [str(place), _source_digest(place)]
         elif option["short"] == "e" or option["long"] == "editable":
-            # Only where it is: its files are read when it is used.
-            sources.append(str(base / rest))
+            # Where it is and what it depends on: its files are read when it is used.
+            sources += _project_parts(base / rest.partition("[")[0], _PROJECT_PARTS)
         elif "://" not in rest:
             more, also = _read_requirements(file.parent / rest, base, seen)
             texts += more

@@ -27,6 +27,18 @@ _PROGRESS = ("Resolved ", "Downloading ", "Building ", "Prepared ", "Install")
 """How the lines of uv and pip begin that show how far they are."""
 _WHEEL = re.compile(r"(-[0-9][^- ]*)-\S*\.whl")
 """The end of a wheel's name, which says what it is built for, after the version."""
+# The kernel ends the program when this process is killed: it must not go on writing where
+# the next command makes the environment anew. Not by preexec_fn, which is not for threads.
+_TIED_TO_US = """\
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as exc:
+    sys.exit(f"{sys.argv[2]} cannot be run: {exc.strerror}")
+"""
 
 
 class InstallProgress:
@@ -34,7 +46,7 @@ class InstallProgress:
 
     def __init__(self, on_progress: Callable[[str], None]) -> None:
         self.tell = on_progress
-        self._started = time.monotonic()
+        self._started = self._last_worked = time.monotonic()
 
     def elapsed_s(self) -> float:
         """The time since the beginning."""
@@ -49,6 +61,13 @@ class InstallProgress:
     def silence(self) -> None:
         """Say that the work goes on, though nothing was heard of it for a while."""
         self.tell(f"still at it ({self.elapsed_s():.0f} s)")
+
+    def working(self, text: str) -> None:
+        """Say now and then how far it is; may be called as often as one likes."""
+        now = time.monotonic()
+        if now - self._last_worked >= _SILENCE_S:
+            self._last_worked = now
+            self.tell(f"still at it ({self.elapsed_s():.0f} s): {text}")
 
 
 def uv_program() -> str | None:
@@ -92,7 +111,7 @@ def run_step(
     """Run one command, and pass on what it says of its progress.
 
     Raises ``SettingsError`` with its last lines if it fails. An exception out of
-    ``progress`` ends it.
+    ``progress`` ends it, and so does the end of this process.
     """
     code, output = _follow(step, cwd, progress, environ)
     if code == 0:
@@ -118,7 +137,7 @@ def _follow(
         lines.put(None)
 
     process = subprocess.Popen(
-        step,
+        [sys.executable, "-I", "-S", "-c", _TIED_TO_US, str(os.getpid()), *step],
         cwd=cwd,
         env=environ,
         stdin=subprocess.DEVNULL,
