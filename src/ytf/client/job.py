@@ -192,7 +192,11 @@ def submit_checked(
         tensorboard=lambda: find_tensorboard(reporter.notify),
         keeps_results=keeps_results,
     )
-    handle = backend.submit(plan, reporter.notify, check=check_cancelled)
+    try:
+        handle = backend.submit(plan, reporter.notify, check=check_cancelled)
+    except KeyboardInterrupt:
+        reporter.warn("interrupted: the submission was given up")
+        raise
     remember_last_job(backend.name, handle.job)
     reporter.notify(f"job {handle.job} is accepted")
     return Job(handle)

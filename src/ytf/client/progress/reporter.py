@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from ytf.backends.api import JobHandle, PassingNotice
 from ytf.client.follow import Change, follow_changes, settle
@@ -142,7 +142,7 @@ def _choose_display(progress: bool | None) -> Display | None:
         return NotebookDisplay()
     if sys.stderr is None or (progress is None and is_logged(logging.INFO)):
         return None
-    if sys.stderr.isatty() and os.environ.get("TERM") not in _NO_CURSOR:
+    if is_terminal(sys.stderr) and os.environ.get("TERM") not in _NO_CURSOR:
         from ytf.client.progress.terminal import TerminalDisplay
 
         display = TerminalDisplay.claim()
@@ -151,6 +151,14 @@ def _choose_display(progress: bool | None) -> Display | None:
     from ytf.client.progress.lines import LineDisplay
 
     return LineDisplay()
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal. Programs put all kinds of objects in its place."""
+    try:
+        return stream is not None and stream.isatty()
+    except (AttributeError, ValueError):  # ValueError: it is closed
+        return False
 
 
 def is_logged(level: int) -> bool:

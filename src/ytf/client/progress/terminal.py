@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ytf.backends.api import PassingNotice
 from ytf.client.follow import Change
+from ytf.client.progress.reporter import is_terminal
 from ytf.client.status_text import (
     describe_end,
     describe_job,
@@ -92,7 +93,7 @@ class TerminalDisplay:
                 auto_refresh=False,
                 vertical_overflow="ellipsis",
                 # What is printed to a stdout that is no terminal has to get there.
-                redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
+                redirect_stdout=is_terminal(sys.stdout),
             )
             self._live.start()
         self._live.update(drawing, refresh=True)
