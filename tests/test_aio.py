@@ -30,7 +30,7 @@ from ytf.backends.api import (
     no_commit_hook,
 )
 from ytf.client.async_calls import THREAD_NAME, iterate_in_thread
-from ytf.errors import NotFoundError
+from ytf.errors import NotFoundError, UnreachableError
 from ytf.specs.ids import TaskId
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.status import ClusterSpec, JobEvent, JobState, JobStatus, TaskState
@@ -188,10 +188,35 @@ async def test_a_cancelled_wait_ends_at_once_and_the_job_goes_on() -> None:
     assert handle.killed == []
 
 
+class Away(FakeHandle):
+    """A handle of a job whose cluster does not answer any more."""
+
+    def __init__(self) -> None:
+        super().__init__(RUNNING)
+        self.is_asked = threading.Event()
+
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        self.is_asked.set()
+        raise UnreachableError("no answer")
+
+
+async def test_a_wait_for_a_cluster_that_is_away_can_be_cancelled_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ytf.client.follow._RETRY_S", 0.01)
+    handle = Away()
+    waits = asyncio.ensure_future(aio.AsyncJob(ytf.Job(handle)).wait(progress=False))
+    await _entered(handle.is_asked)
+    waits.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waits
+    await eventually_async(lambda: not _threads(), describe="the thread notices it")
+
+
 async def test_a_wait_may_have_a_limit() -> None:
     handle = Blocking(RUNNING)
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(aio.AsyncJob(ytf.Job(handle)).wait(), 0.05)
+        await asyncio.wait_for(aio.AsyncJob(ytf.Job(handle)).wait(progress=False), 0.05)
     handle.go.set()
 
 

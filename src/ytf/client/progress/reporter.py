@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol, TextIO
 
 from ytf.backends.api import JobHandle, PassingNotice
@@ -21,6 +21,8 @@ TICK_S = 2.0
 """How often a display that is drawn anew shows the time and what tasks use."""
 _NO_CURSOR = ("dumb", "unknown")
 """Kinds of terminals on which nothing can be drawn anew."""
+_UNWRITABLE = (OSError, ValueError)
+"""What is raised where nothing can be shown: a full disk, a reader that has gone, a closed file."""
 
 
 class Display(Protocol):
@@ -110,12 +112,15 @@ class ProgressReporter:
             self._show(lambda display: display.notice(text))
 
     def _show(self, act: Callable[[Display], None]) -> None:
-        if self._display is None:
+        display = self._display
+        if display is None:
             return
         try:
-            act(self._display)
-        except (OSError, ValueError):  # a full disk, a reader that has gone, a closed file
+            act(display)
+        except _UNWRITABLE:
             self._display = None
+            with suppress(*_UNWRITABLE):
+                display.close()
 
 
 @contextmanager

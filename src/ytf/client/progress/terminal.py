@@ -36,8 +36,8 @@ _COLOURS = {
     "ALLOCATED": "cyan",
 }
 
-
 _claim = threading.Lock()
+"""Held by the display that draws."""
 
 
 class TerminalDisplay:
@@ -106,18 +106,23 @@ class TerminalDisplay:
 
     def close(self) -> None:
         """Leave the last table on the screen, and the cursor below it."""
-        self._leave_table()
-        if self._is_claim:
-            self._is_claim = False
-            _claim.release()
+        try:
+            self._leave_table()
+        finally:
+            if self._is_claim:
+                self._is_claim = False
+                _claim.release()
 
     def _leave_table(self) -> None:
         with self._lock:
-            if self._live is not None:
+            live, self._live = self._live, None
+            if live is None:
+                return
+            try:
                 if self._is_passing:
-                    self._live.update(Text(), refresh=True)
-                self._live.stop()
-                self._live = None
+                    live.update(Text(), refresh=True)
+            finally:
+                live.stop()  # gives stdout and stderr back
 
 
 def job_table(status: JobStatus) -> Group:
