@@ -30,7 +30,7 @@ from ytf.backends.api import (
     no_commit_hook,
 )
 from ytf.client.async_calls import THREAD_NAME, iterate_in_thread
-from ytf.errors import NotFoundError
+from ytf.errors import NotFoundError, UnreachableError
 from ytf.specs.ids import TaskId
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.status import ClusterSpec, JobEvent, JobState, JobStatus, TaskState
@@ -99,15 +99,15 @@ def test_both_handles_have_the_same_methods_with_the_same_arguments() -> None:
             if not name.startswith("_") and inspect.isfunction(each)
         }
 
-    assert public(aio.Job) == public(ytf.Job)
-    assert aio.Job(ytf.Job(FakeHandle(RUNNING))).id == JOB
-    for name, each in vars(aio.Job).items():
+    assert public(aio.AsyncJob) == public(ytf.Job)
+    assert aio.AsyncJob(ytf.Job(FakeHandle(RUNNING))).id == JOB
+    for name, each in vars(aio.AsyncJob).items():
         if inspect.isfunction(each) and not name.startswith("_"):
             is_iterator = "Iterator" in str(inspect.signature(each).return_annotation)
             assert inspect.iscoroutinefunction(each) is not is_iterator
 
 
-@pytest.mark.parametrize("name", [name for name in aio.__all__ if name != "Job"])
+@pytest.mark.parametrize("name", [name for name in aio.__all__ if name != "AsyncJob"])
 def test_functions_have_the_arguments_of_their_twins(name: str) -> None:
     ours, twin = getattr(aio, name), getattr(ytf, name)
     assert inspect.signature(ours) == inspect.signature(twin)
@@ -131,10 +131,12 @@ async def _list(items: Any) -> list[Any]:
         (lambda job: _list(job.logs(["worker"], follow=True)), [LINE]),
     ],
 )
-async def test_no_call_blocks_the_loop(call: Callable[[aio.Job], Any], expected: object) -> None:
+async def test_no_call_blocks_the_loop(
+    call: Callable[[aio.AsyncJob], Any], expected: object
+) -> None:
     handle = Blocking(RUNNING, SUCCEEDED)
     handle.lines = [LINE]
-    called = asyncio.ensure_future(call(aio.Job(ytf.Job(handle))))
+    called = asyncio.ensure_future(call(aio.AsyncJob(ytf.Job(handle))))
     await _entered(handle.entered)
     assert not called.done()
     handle.go.set()
@@ -143,18 +145,18 @@ async def test_no_call_blocks_the_loop(call: Callable[[aio.Job], Any], expected:
 
 async def test_a_job_is_waited_for_and_its_events_come_until_its_end() -> None:
     handle = FakeHandle(RUNNING, SUCCEEDED)
-    assert (await aio.Job(ytf.Job(handle)).wait(progress=False)).succeeded
+    assert (await aio.AsyncJob(ytf.Job(handle)).wait(progress=False)).succeeded
     handle = FakeHandle(RUNNING, RUNNING, SUCCEEDED)
     handle.happened = [JobEvent(at=1.0, event="job-submitted"), JobEvent(at=2.0, event="x")]
-    assert await _list(aio.Job(ytf.Job(handle)).events(follow=True)) == handle.happened
+    assert await _list(aio.AsyncJob(ytf.Job(handle)).events(follow=True)) == handle.happened
     with pytest.raises(NotFoundError, match="has no results"):
-        await aio.Job(ytf.Job(FakeHandle(SUCCEEDED))).results()
+        await aio.AsyncJob(ytf.Job(FakeHandle(SUCCEEDED))).results()
 
 
 async def test_calls_at_the_same_time_have_a_handle_each(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Blocking(RUNNING), FakeHandle(SUCCEEDED)
     monkeypatch.setattr("ytf.backends.open_job", lambda job: second)
-    job = aio.Job(ytf.Job(first))
+    job = aio.AsyncJob(ytf.Job(first))
     blocked = asyncio.ensure_future(job.status())
     await _entered(first.entered)
     assert await job.status() == SUCCEEDED
@@ -164,7 +166,7 @@ async def test_calls_at_the_same_time_have_a_handle_each(monkeypatch: pytest.Mon
 
 async def test_many_waits_leave_the_threads_of_asyncio_to_others() -> None:
     handles = [Blocking(SUCCEEDED) for _ in range(50)]
-    waits = [asyncio.ensure_future(aio.Job(ytf.Job(each)).wait()) for each in handles]
+    waits = [asyncio.ensure_future(aio.AsyncJob(ytf.Job(each)).wait()) for each in handles]
     for each in handles:
         await _entered(each.entered)
     assert await asyncio.to_thread(lambda: "served") == "served"
@@ -175,7 +177,7 @@ async def test_many_waits_leave_the_threads_of_asyncio_to_others() -> None:
 
 async def test_a_cancelled_wait_ends_at_once_and_the_job_goes_on() -> None:
     handle = Blocking(RUNNING)
-    waits = asyncio.ensure_future(aio.Job(ytf.Job(handle)).wait(progress=False))
+    waits = asyncio.ensure_future(aio.AsyncJob(ytf.Job(handle)).wait(progress=False))
     await _entered(handle.entered)
     waits.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -186,10 +188,35 @@ async def test_a_cancelled_wait_ends_at_once_and_the_job_goes_on() -> None:
     assert handle.killed == []
 
 
+class Away(FakeHandle):
+    """A handle of a job whose cluster does not answer any more."""
+
+    def __init__(self) -> None:
+        super().__init__(RUNNING)
+        self.is_asked = threading.Event()
+
+    def wait(self, known: JobStatus | None = None, timeout_s: float = 30.0) -> JobStatus:
+        self.is_asked.set()
+        raise UnreachableError("no answer")
+
+
+async def test_a_wait_for_a_cluster_that_is_away_can_be_cancelled_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ytf.client.follow._RETRY_S", 0.01)
+    handle = Away()
+    waits = asyncio.ensure_future(aio.AsyncJob(ytf.Job(handle)).wait(progress=False))
+    await _entered(handle.is_asked)
+    waits.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waits
+    await eventually_async(lambda: not _threads(), describe="the thread notices it")
+
+
 async def test_a_wait_may_have_a_limit() -> None:
     handle = Blocking(RUNNING)
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(aio.Job(ytf.Job(handle)).wait(), 0.05)
+        await asyncio.wait_for(aio.AsyncJob(ytf.Job(handle)).wait(progress=False), 0.05)
     handle.go.set()
 
 
@@ -289,7 +316,7 @@ class Silent(FakeHandle):
 
 
 async def test_logs_that_nobody_reads_any_more_end() -> None:
-    lines = aio.Job(ytf.Job(Silent(RUNNING))).logs(follow=True)
+    lines = aio.AsyncJob(ytf.Job(Silent(RUNNING))).logs(follow=True)
     assert await anext(lines) == LINE
     waits = asyncio.ensure_future(anext(lines))
     await asyncio.wait({waits}, timeout=0.05)
@@ -325,7 +352,7 @@ async def test_a_slow_reader_holds_up_the_iterator_and_gets_all_and_the_error() 
 
 def test_a_loop_that_is_closed_leaves_no_thread() -> None:
     async def begin() -> Any:
-        lines = aio.Job(ytf.Job(Silent(RUNNING))).logs(follow=True)
+        lines = aio.AsyncJob(ytf.Job(Silent(RUNNING))).logs(follow=True)
         await anext(lines)
         return lines
 
@@ -340,4 +367,4 @@ def test_a_loop_that_is_closed_leaves_no_thread() -> None:
 
 def test_the_module_comes_only_when_it_is_used() -> None:
     assert ytf.aio is aio
-    assert set(aio.__all__) <= {*dir(ytf), "Job"}
+    assert set(aio.__all__) <= {*dir(ytf), "AsyncJob"}

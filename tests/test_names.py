@@ -10,7 +10,6 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "ytf"
 
 SHARED = {
-    "Job": "a job for programs, and its twin for those with an event loop (ytf.aio)",
     "Container": "YARN's record of a container, and that of the job machine, which knows no YARN",
     "NodeLabel": "YARN's record of a label, and the name that tf-yarn's users import",
 }

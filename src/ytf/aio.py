@@ -22,7 +22,7 @@ from ytf.client import run as _sync_run
 from ytf.client.async_calls import call_in_thread, iterate_in_thread
 from ytf.specs.ids import JobId
 
-__all__ = ["Job", "job", "jobs", "run", "start", "submit"]
+__all__ = ["AsyncJob", "job", "jobs", "run", "start", "submit"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,24 +38,24 @@ def _call(function: Callable[P, R], *, finish: bool) -> Callable[P, Coroutine[An
 
 def _job_of(
     function: Callable[P, _sync.Job], *, submits: bool
-) -> Callable[P, Coroutine[Any, Any, Job]]:
+) -> Callable[P, Coroutine[Any, Any, AsyncJob]]:
     @functools.wraps(function)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> Job:
+    async def call(*args: P.args, **kwargs: P.kwargs) -> AsyncJob:
         found = await call_in_thread(
             functools.partial(function, *args, **kwargs),
             finish=submits,
             undo=(lambda job: job.kill("cancelled while it was submitted")) if submits else None,
         )
-        return Job(found)
+        return AsyncJob(found)
 
     return call
 
 
 def _method(
     method: Callable[Concatenate[_sync.Job, P], R],
-) -> Callable[Concatenate[Job, P], Coroutine[Any, Any, R]]:
+) -> Callable[Concatenate[AsyncJob, P], Coroutine[Any, Any, R]]:
     @functools.wraps(method)
-    async def call(self: Job, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def call(self: AsyncJob, /, *args: P.args, **kwargs: P.kwargs) -> R:
         def blocking() -> R:
             with self._borrowed() as job:
                 return method(job, *args, **kwargs)
@@ -67,9 +67,9 @@ def _method(
 
 def _iterator(
     method: Callable[Concatenate[_sync.Job, P], Iterator[R]],
-) -> Callable[Concatenate[Job, P], AsyncGenerator[R, None]]:
+) -> Callable[Concatenate[AsyncJob, P], AsyncGenerator[R, None]]:
     @functools.wraps(method)
-    def call(self: Job, /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[R, None]:
+    def call(self: AsyncJob, /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[R, None]:
         def items() -> Iterator[R]:
             with self._borrowed() as job:
                 yield from method(job, *args, **kwargs)
@@ -79,7 +79,7 @@ def _iterator(
     return call
 
 
-class Job:
+class AsyncJob:
     """One job, running or ended: ``ytf.Job`` with methods to await."""
 
     def __init__(self, job: _sync.Job) -> None:
@@ -89,7 +89,7 @@ class Job:
         """Not in use: each serves one thread at a time."""
 
     def __repr__(self) -> str:
-        return f"<ytf.aio.Job {self.id}>"
+        return f"<AsyncJob {self.id}>"
 
     @contextmanager
     def _borrowed(self) -> Iterator[_sync.Job]:

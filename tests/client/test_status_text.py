@@ -51,6 +51,15 @@ def test_what_changed_is_said_once() -> None:
     ]
 
 
+def test_the_page_of_a_cluster_is_told_once_and_one_that_needs_no_login_never() -> None:
+    running = status(JobState.RUNNING, task("worker", 0, TaskState.RUNNING))
+    paged: JobStatus = msgspec.structs.replace(running, tracking_url="http://h/secret/")
+    assert describe_changes(running, paged) == []
+    on_yarn: JobStatus = msgspec.structs.replace(paged, backend="yarn")
+    assert describe_changes(running, on_yarn) == ["page: http://h/secret/"]
+    assert describe_changes(on_yarn, on_yarn) == []
+
+
 def test_a_note_is_told_whatever_else_changed() -> None:
     pending = status(JobState.STARTING, task("worker", 0, TaskState.STARTING))
     text = "note: ports are open"

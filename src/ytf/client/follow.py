@@ -32,8 +32,6 @@ _EVENTS_S = 2.0
 """How often a job is asked for events that change nothing in its status."""
 _POLL_TIMEOUT_S = 30.0
 """How long one call of ``JobHandle.wait`` may take."""
-
-
 _CANCELLABLE_POLL_S = 2.0
 """The same where the caller may be cancelled, which one call cannot notice."""
 
@@ -62,6 +60,7 @@ def follow(
         yield known
     unreachable_since: float | None = None
     while not known.state.is_final:
+        check_cancelled()
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise TimeoutError(f"job {handle.job} is still {known.state.value}")
@@ -69,7 +68,6 @@ def follow(
             status = handle.wait(known, min(poll_s, left_s))
             # A change of what tasks use is none that ends a wait.
             unchanged = handle.status() if tick_s is not None and status == known else None
-            check_cancelled()
         except (UnreachableError, OutcomeUnknownError) as error:
             if unreachable_since is None:
                 unreachable_since = time.monotonic()

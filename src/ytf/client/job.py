@@ -219,9 +219,11 @@ def submit_checked(
     try:
         submitted = plan if run is None else run.plan
         handle = backend.submit(submitted, reporter.notify, check=check_cancelled)
-    except BaseException:
+    except BaseException as error:
         if run is not None:
             run.discard()
+        if isinstance(error, KeyboardInterrupt):
+            reporter.warn("interrupted: the submission was given up")
         raise
     remember_last_job(backend.name, handle.job)
     if run is not None:

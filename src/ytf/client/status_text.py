@@ -52,7 +52,7 @@ def describe_changes(
         lines += [line for line in after.diagnostics.splitlines() if line not in known]
     elif not after.state.is_final:
         lines += [note for note in after.notes if note not in known]
-    if after.tracking_url and after.tracking_url != (before and before.tracking_url):
+    if _page_of_cluster(after) and _page_of_cluster(after) != (before and _page_of_cluster(before)):
         lines.append(f"page: {after.tracking_url}")
     if after.tensorboard_url and after.tensorboard_url != (before and before.tensorboard_url):
         lines.append(f"TensorBoard: {after.tensorboard_url}")
@@ -62,6 +62,14 @@ def describe_changes(
             f"job {after.id}: {after.state.value}",
         )
     return lines
+
+
+def _page_of_cluster(status: JobStatus) -> str | None:
+    """The address of the job's page, for lines that others may read in a log.
+
+    That of a job of this machine is left out: who knows it may read the page.
+    """
+    return None if status.backend == "local" else status.tracking_url
 
 
 def describe_job(status: JobStatus) -> list[str]:

@@ -5,6 +5,7 @@ import logging
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,8 +112,10 @@ def test_a_stderr_that_cannot_be_written_does_not_end_a_wait(
     with open_reporter(None) as reporter:
         monkeypatch.setattr(sys, "stderr", closed)
         assert reporter.follow(FakeHandle(RUNNING, FAILED)) == FAILED
-    monkeypatch.setattr(sys, "stderr", None)
-    assert not Job(FakeHandle(RUNNING, FAILED)).wait().succeeded
+    odd = SimpleNamespace(write=lambda text: None, flush=lambda: None)
+    for stream in (closed, None, odd):
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert not Job(FakeHandle(RUNNING, FAILED)).wait().succeeded
 
 
 class Interrupted(FakeHandle):
@@ -149,6 +152,19 @@ def test_an_interrupt_of_a_run_kills_the_job_and_shows_its_end(
     told = f"ytf: interrupted: killing job {JOB} (interrupt again to leave at once)"
     assert lines[lines.index(told) + 1 :][-1] == f"ytf: job {JOB} is killed"
     assert f"ytf: job {JOB}: KILLED" in lines
+
+
+def test_an_interrupt_of_a_submission_says_that_it_was_given_up(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    backend = FakeBackend(FakeHandle(RUNNING))
+    monkeypatch.setattr(backend, "submit", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        submit(SPEC, backend=backend)
+    assert capfd.readouterr().err == "ytf: interrupted: the submission was given up\n"
 
 
 def test_a_job_that_cannot_be_killed_is_told_of(

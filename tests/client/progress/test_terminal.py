@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import sys
 from io import StringIO
 
 import msgspec
 import pytest
 from rich.console import Console
 
-from tests.client.fakes import JOB, status, task
+from tests.client.fakes import JOB, FakeHandle, status, task
 from tests.specs.usages import task_usage
 from ytf.backends.api import PassingNotice
 from ytf.client.progress import terminal
+from ytf.client.progress.reporter import ProgressReporter
 from ytf.client.progress.terminal import job_table
 from ytf.specs.status import JobState, JobStatus, TaskState
 
@@ -93,6 +95,38 @@ def test_what_passes_is_drawn_in_place_and_gone_at_the_end(
         "20 %",
     ]
     assert "%" not in left
+
+
+class Broken(StringIO):
+    """A terminal that is gone."""
+
+    is_gone = False
+
+    def write(self, text: str) -> int:
+        if self.is_gone:
+            raise OSError(5, "Input/output error")
+        return super().write(text)
+
+
+def test_a_terminal_that_is_gone_is_given_up_and_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Broken()
+    monkeypatch.setattr(
+        terminal, "Console", lambda **options: Console(file=screen, force_terminal=True)
+    )
+    display = terminal.TerminalDisplay.claim()
+    assert display is not None
+    reporter = ProgressReporter(display)
+    streams = sys.stdout, sys.stderr
+    reporter.notify(PassingNotice("uploading 10 %"))
+    screen.is_gone = True
+    reporter.notify(PassingNotice("uploading 20 %"))
+    assert reporter.follow(FakeHandle(status(JobState.SUCCEEDED))).state is JobState.SUCCEEDED
+    assert (sys.stdout, sys.stderr) == streams
+    again = terminal.TerminalDisplay.claim()
+    assert again is not None
+    again.close()
 
 
 def test_a_terminal_has_one_table_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,8 @@ def in_notebook() -> bool:
 
 
 def _shell() -> Any:
-    ipython = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return None if get_ipython is None else get_ipython()
 
 
 class NotebookDisplay:

@@ -7,8 +7,8 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from contextlib import contextmanager, suppress
+from typing import Protocol, TextIO
 
 from ytf.backends.api import JobHandle, PassingNotice
 from ytf.client.follow import Change, follow_changes, settle
@@ -23,6 +23,8 @@ WATCH_S = 10.0
 """How often what tasks use is looked at for a ``watch``."""
 _NO_CURSOR = ("dumb", "unknown")
 """Kinds of terminals on which nothing can be drawn anew."""
+_UNWRITABLE = (OSError, ValueError)
+"""What is raised where nothing can be shown: a full disk, a reader that has gone, a closed file."""
 
 
 class Display(Protocol):
@@ -120,12 +122,15 @@ class ProgressReporter:
             self._show(lambda display: display.notice(text))
 
     def _show(self, act: Callable[[Display], None]) -> None:
-        if self._display is None:
+        display = self._display
+        if display is None:
             return
         try:
-            act(self._display)
-        except (OSError, ValueError):  # a full disk, a reader that has gone, a closed file
+            act(display)
+        except _UNWRITABLE:
             self._display = None
+            with suppress(*_UNWRITABLE):
+                display.close()
 
 
 @contextmanager
@@ -152,7 +157,7 @@ def _choose_display(progress: bool | None) -> Display | None:
         return NotebookDisplay()
     if sys.stderr is None or (progress is None and is_logged(logging.INFO)):
         return None
-    if sys.stderr.isatty() and os.environ.get("TERM") not in _NO_CURSOR:
+    if is_terminal(sys.stderr) and os.environ.get("TERM") not in _NO_CURSOR:
         from ytf.client.progress.terminal import TerminalDisplay
 
         display = TerminalDisplay.claim()
@@ -161,6 +166,14 @@ def _choose_display(progress: bool | None) -> Display | None:
     from ytf.client.progress.lines import LineDisplay
 
     return LineDisplay()
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal. Programs put all kinds of objects in its place."""
+    try:
+        return stream is not None and stream.isatty()
+    except (AttributeError, ValueError):  # ValueError: it is closed
+        return False
 
 
 def is_logged(level: int) -> bool:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ytf.backends.api import PassingNotice
 from ytf.client.follow import Change
+from ytf.client.progress.reporter import is_terminal
 from ytf.client.status_text import (
     describe_end,
     describe_job,
@@ -35,8 +36,8 @@ _COLOURS = {
     "ALLOCATED": "cyan",
 }
 
-
 _claim = threading.Lock()
+"""Held by the display that draws."""
 
 
 class TerminalDisplay:
@@ -92,7 +93,7 @@ class TerminalDisplay:
                 auto_refresh=False,
                 vertical_overflow="ellipsis",
                 # What is printed to a stdout that is no terminal has to get there.
-                redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
+                redirect_stdout=is_terminal(sys.stdout),
             )
             self._live.start()
         self._live.update(drawing, refresh=True)
@@ -105,18 +106,23 @@ class TerminalDisplay:
 
     def close(self) -> None:
         """Leave the last table on the screen, and the cursor below it."""
-        self._leave_table()
-        if self._is_claim:
-            self._is_claim = False
-            _claim.release()
+        try:
+            self._leave_table()
+        finally:
+            if self._is_claim:
+                self._is_claim = False
+                _claim.release()
 
     def _leave_table(self) -> None:
         with self._lock:
-            if self._live is not None:
+            live, self._live = self._live, None
+            if live is None:
+                return
+            try:
                 if self._is_passing:
-                    self._live.update(Text(), refresh=True)
-                self._live.stop()
-                self._live = None
+                    live.update(Text(), refresh=True)
+            finally:
+                live.stop()  # gives stdout and stderr back
 
 
 def job_table(status: JobStatus) -> Group:
