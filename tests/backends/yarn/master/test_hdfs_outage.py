@@ -84,6 +84,7 @@ async def test_without_a_record_the_job_ends_as_it_did_and_what_is_staged_stays(
 async def test_what_cannot_be_removed_does_not_spoil_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(container_backend, "STAGING_RETRY_TOTAL_S", 0.02)
     files = SafeMode()
     world = World(tmp_path, files=files)
     world.home.files.mkdir(world.home.history)
