@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.harness import Ytf
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +55,8 @@ def _run(ytf: Ytf, *cells: str) -> tuple[list[list[_Output]], list[dict[str, Any
         for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     }
     python = ROOT / ".venv-notebook" / "bin" / "python"
+    if not python.exists():
+        pytest.fail(f"there is no {python}: run scripts/environment notebook")
     done = subprocess.run(
         [str(python), str(DRIVER), str(path)],
         env={**ytf.env, **own},

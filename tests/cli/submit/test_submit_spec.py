@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 
@@ -13,12 +14,14 @@ from ytf.backends.api import (
     JobHandle,
     Notify,
     OnCommit,
+    PassingNotice,
     Plan,
     ignore_notice,
     never_interrupted,
     no_commit_hook,
 )
 from ytf.cli.submit import command
+from ytf.client.progress.terminal import TerminalDisplay
 from ytf.specs.status import JobState
 
 WORDS = ["-r", "worker:1", "--wait", "true"]
@@ -56,6 +59,26 @@ def test_the_backend_says_who_submits(
     _install(monkeypatch, backend)
     assert command.main(["-r", "worker:1", "--dryrun", "true"]) == 0
     assert capfd.readouterr().out.startswith(f"job 'TensorFlow' for {backend.user()} on ")
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_how_far_an_upload_is_is_shown_on_a_terminal_only(
+    on_terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    drawn: list[str] = []
+    closed: list[bool] = []
+    monkeypatch.setattr(TerminalDisplay, "notice", lambda display, text: drawn.append(text))
+    monkeypatch.setattr(TerminalDisplay, "close", lambda display: closed.append(True))
+    backend = FakeBackend(FakeHandle(status(JobState.SUBMITTED)))
+    backend.tells = ["packing numpy", PassingNotice("10 %"), PassingNotice("20 %")]
+    _install(monkeypatch, backend)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: on_terminal)
+    assert command.main(["-r", "worker:1", "true"]) == 0
+    assert (drawn, closed) == ((["10 %", "20 %"], [True]) if on_terminal else ([], []))
+    out, err = capfd.readouterr()
+    assert out == f"{JOB}\n"
+    assert "ytf-submit: packing numpy\n" in err
+    assert "%" not in err
 
 
 def test_an_interrupt_while_it_is_staged_stops_that(

@@ -6,13 +6,16 @@ To print the id soon, the modules of ``--wait`` and of clients are imported only
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ytf import backends
-from ytf.backends.api import JobBackend, JobHandle, Plan, lasting_only
+from ytf.backends.api import JobBackend, JobHandle, Notify, PassingNotice, Plan
 from ytf.cli import output
 from ytf.cli.gc import automatic_gc
 from ytf.cli.interrupts import Interrupted, Interrupts
@@ -28,6 +31,7 @@ from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec
 
 if TYPE_CHECKING:
+    from ytf.client.progress.terminal import TerminalDisplay
     from ytf.packaging.made_environments import EnvironmentRecipe
     from ytf.packaging.tensorboard import TensorBoardCommand
 
@@ -87,9 +91,9 @@ def _show(plan: Plan, *, json: bool) -> None:
 
 
 def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool, logs: bool) -> int:
-    notify = lasting_only(lambda text: say(f"{prog}: {text}"))
     if not wait and not plan.spec.client:
-        submitted = backend.submit(plan, notify)
+        with _notices(prog) as notify:
+            submitted = backend.submit(plan, notify)
         remember_last_job(backend.name, submitted.job)
         code = _announce(prog, submitted.job)
         _say_why_waiting(prog, submitted)
@@ -100,7 +104,8 @@ def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool, logs: bool)
         handle = None
         try:
             with interrupts.holding(f"{prog}: {_INTERRUPTED}") as on_commit:
-                handle = backend.submit(plan, notify, on_commit)
+                with _notices(prog) as notify:
+                    handle = backend.submit(plan, notify, on_commit)
                 remember_last_job(backend.name, handle.job)
             _announce(prog, handle.job)
             from ytf.cli.submit import wait_for_job
@@ -118,6 +123,31 @@ def _send(prog: str, backend: JobBackend, plan: Plan, *, wait: bool, logs: bool)
                 say(f"{prog}: {interrupt}: the submission was given up")
             return interrupt.exit_code
         return wait_for_job.wait_for_end(prog, handle, logs=plan.spec.tasks() if logs else None)
+
+
+@contextmanager
+def _notices(prog: str) -> Iterator[Notify]:
+    """Prints what a submission tells; how far an upload is only on a terminal, in its place."""
+    display: TerminalDisplay | None = None
+    lock = threading.Lock()
+
+    def notify(text: str) -> None:
+        nonlocal display
+        if not isinstance(text, PassingNotice):
+            say(f"{prog}: {text}")
+        elif sys.stderr.isatty():
+            with lock:
+                if display is None:
+                    from ytf.client.progress.terminal import TerminalDisplay
+
+                    display = TerminalDisplay()
+            display.notice(text)
+
+    try:
+        yield notify
+    finally:
+        if display is not None:
+            display.close()
 
 
 def _announce(prog: str, job: JobId) -> int:
