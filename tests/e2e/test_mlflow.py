@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.client.fake_mlflow import fake_mlflow
+from tests.client.mlflow.fake_mlflow import fake_mlflow
 from tests.e2e.harness import Job, Ytf
 from tests.e2e.mlflow_server import PYTHON, QUIET, Server, tracking_server
 from tests.e2e.test_integrations_page import blocks

@@ -28,7 +28,7 @@ from ytf.specs.job import JobSpec
 from ytf.specs.status import ClusterSpec, JobEvent, JobState, JobStatus, JobSummary
 
 if TYPE_CHECKING:
-    from ytf.client.mlflow_run import JobRun
+    from ytf.client.mlflow.job_run import JobRun
     from ytf.packaging.made_environments import EnvironmentRecipe
 
 _log = logging.getLogger("ytf")
@@ -233,7 +233,7 @@ def submit_checked(
 
 
 def _begin_run(plan: Plan) -> JobRun | None:
-    from ytf.client.mlflow_run import begin_run
+    from ytf.client.mlflow.job_run import begin_run
 
     return begin_run(plan, lambda: settings.mlflow_timeout_s(settings.load({})))
 

@@ -91,8 +91,9 @@ def _sums(tasks: Iterable[TaskStatus]) -> dict[str, float]:
 
 
 def task_metrics(task: TaskStatus) -> dict[str, float]:
-    """The metrics of a task of an ended job."""
-    metrics: dict[str, float] = {"attempts": task.attempt}
+    """The metrics of a task of an ended job, with those that its program has reported."""
+    reported = {} if task.usage is None else task.usage.metrics
+    metrics: dict[str, float] = {**reported, "attempts": task.attempt}
     if task.exit_code is not None:
         metrics["exit_code"] = task.exit_code
     if task.usage is not None:

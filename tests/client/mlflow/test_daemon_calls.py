@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from ytf.client.daemon_calls import DaemonCalls
+from ytf.client.mlflow.daemon_calls import DaemonCalls
 from ytf.testing.waiting import eventually
 
 

@@ -27,8 +27,7 @@ import msgspec
 
 from ytf import backends
 from ytf.backends.api import Plan
-from ytf.client.daemon_calls import DaemonCalls
-from ytf.client.mlflow_content import (
+from ytf.client.mlflow.content import (
     job_end,
     job_metrics,
     job_params,
@@ -37,7 +36,8 @@ from ytf.client.mlflow_content import (
     task_metrics,
     task_tags,
 )
-from ytf.client.mlflow_server import MlflowError, MlflowServer, Run
+from ytf.client.mlflow.daemon_calls import DaemonCalls
+from ytf.client.mlflow.server import MlflowError, MlflowServer, Run
 from ytf.specs.ids import JobId, TaskId, group_of, index_of, task_id
 from ytf.specs.job import TENSORBOARD, JobSpec, TaskGroupSpec
 from ytf.specs.status import JobStatus, TaskState, TaskStatus

@@ -13,9 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.client.fake_mlflow import FakeMlflow, fake_mlflow
-from ytf.client import mlflow_server
-from ytf.client.mlflow_server import MlflowError, MlflowServer
+from tests.client.mlflow.fake_mlflow import FakeMlflow, fake_mlflow
+from ytf.client.mlflow import server as mlflow_server
+from ytf.client.mlflow.server import MlflowError, MlflowServer
 
 
 @pytest.fixture

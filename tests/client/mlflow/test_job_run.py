@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.client.fake_mlflow import FakeMlflow, fake_mlflow
+from tests.client.mlflow.fake_mlflow import FakeMlflow, fake_mlflow
 from ytf.backends.api import Plan
-from ytf.client.mlflow_run import MOST_TASK_RUNS, JobRun, begin_run
+from ytf.client.mlflow.job_run import MOST_TASK_RUNS, JobRun, begin_run
 from ytf.specs.ids import JobId, TaskId
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.status import JobState, JobStatus, TaskState, TaskStatus

@@ -1,0 +1,1 @@
+"""Tracks jobs in MLflow (ADR 37)."""
