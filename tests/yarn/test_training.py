@@ -183,10 +183,12 @@ SUMMARIES = """
 import os, pathlib, time
 import tensorflow as tf
 
-writer = tf.summary.create_file_writer("logs")
-with writer.as_default():
-    for step in range(3):
-        tf.summary.scalar("loss", 1 / (1 + step), step)
+v1 = tf.compat.v1  # its summaries need no TensorBoard in the environment
+v1.disable_eager_execution()
+writer = v1.summary.FileWriter("logs")
+for step in range(3):
+    value = v1.Summary.Value(tag="loss", simple_value=1 / (1 + step))
+    writer.add_summary(v1.Summary(value=[value]), step)
 writer.flush()
 print("written", flush=True)
 while not (pathlib.Path(os.environ["GATE"]) / "go").exists():
@@ -205,7 +207,7 @@ def test_tensorboard_shows_summaries_that_are_synced_while_they_are_written(
             f"{gate} export GATE; exec python $DTF_TASK_SCRIPT",
         )  # fmt: skip
         with yarn.started("ytf", "logs", "-f", job, "worker:0") as logs:
-            assert any("| written" in line for line in logs.output), yarn.status(job)
+            assert any("| written" in line for line in logs.output), yarn.status(job)["diagnostics"]
         seen = eventually(lambda: losses(yarn, job), 120, "TensorBoard shows the loss")
         assert [value for _, _, value in seen] == pytest.approx([1, 1 / 2, 1 / 3])
         assert yarn.status(job)["state"] == "RUNNING"
