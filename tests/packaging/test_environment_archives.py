@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.venvs import PYTHON, Venv
+from ytf.client.environments import recipe_of
 from ytf.errors import SettingsError
 from ytf.packaging import environment_archives, installers
 from ytf.packaging.environment_archives import archive_recipe
-from ytf.packaging.given_environments import recipe_of
 from ytf.packaging.made_environments import ensure_environment
 
 PACKAGES = f"lib/{PYTHON}/site-packages"

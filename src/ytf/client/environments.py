@@ -19,6 +19,7 @@ MakeEnvironment = Callable[["EnvironmentRecipe"], Path]
 
 NODE = "node"
 CURRENT = "current"
+_KINDS = "a requirements.txt, pyproject.toml or uv.lock, a pex file, or a tar or zip of one"
 
 
 def resolve_environment(
@@ -65,8 +66,6 @@ def planned_environment(recipe: EnvironmentRecipe) -> Path:
 
 
 def _made(asked: str, file: Path, where: str, make: MakeEnvironment | None) -> Path:
-    # Few jobs name a file.
-    from ytf.packaging.given_environments import KINDS, recipe_of
     from ytf.packaging.made_environments import ensure_environment
 
     recipe = recipe_of(file)
@@ -74,9 +73,29 @@ def _made(asked: str, file: Path, where: str, make: MakeEnvironment | None) -> P
         raise SpecError(
             f"{asked!r} is not an environment, and of no kind that one is made from",
             where=where,
-            hint=f"give node, current, the directory of a venv or conda environment, {KINDS}",
+            hint=f"give node, current, the directory of a venv or conda environment, {_KINDS}",
         )
     return ensure_environment(recipe) if make is None else make(recipe)
+
+
+def recipe_of(file: Path) -> EnvironmentRecipe | None:
+    """Return how to make the environment that a file describes or holds; None for other files.
+
+    Raises ``SettingsError`` if the file cannot be read.
+    """
+    # Few jobs name a file.
+    from ytf.packaging import environment_archives as archives
+    from ytf.packaging import environment_files as files
+
+    if file.name == files.PROJECT_FILE:
+        return files.project_recipe(file)
+    if file.name == files.LOCK_FILE:
+        return files.lock_recipe(file)
+    if file.name.endswith(".txt"):
+        return files.requirements_recipe(file)
+    if file.name.endswith(archives.SUFFIXES):
+        return archives.archive_recipe(file)
+    return None
 
 
 def _hint(place: Path) -> str:

@@ -41,9 +41,9 @@ class MlflowError(Exception):
 class Run:
     """One run: its id, the experiment that it is in, and where its artifacts are kept."""
 
-    def __init__(self, answer: object) -> None:
+    def __init__(self, answer: Any) -> None:
         try:
-            info = answer["run"]["info"]  # type: ignore[index]
+            info = answer["run"]["info"]
             self.id = str(info["run_id"])
             self.experiment = str(info["experiment_id"])
             self.artifacts = str(info["artifact_uri"])
