@@ -4,9 +4,9 @@
 ``await job.wait()``, ``async for line in job.logs(follow=True)``. The loop is never blocked:
 calls run in threads.
 
-A :func:`run` that is cancelled kills its job, as Ctrl-C does, and ends when the job has ended;
-a :func:`start` or :func:`submit` leaves no job behind. Every other call that is cancelled just
-ends: the job goes on.
+A :func:`run` or :func:`run_on_yarn` that is cancelled kills its job, as Ctrl-C does, and ends
+when the job has ended; a :func:`start` or :func:`submit` leaves no job behind. Every other call
+that is cancelled just ends: the job goes on.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from ytf import backends
 from ytf.client import job as _sync
 from ytf.client import run as _sync_run
+from ytf.client import run_on_yarn as _run_on_yarn
 from ytf.client.async_calls import call_in_thread, iterate_in_thread
 from ytf.specs.ids import JobId
 
-__all__ = ["AsyncJob", "job", "jobs", "run", "start", "submit"]
+__all__ = ["AsyncJob", "job", "jobs", "run", "run_on_yarn", "start", "submit"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -114,6 +115,7 @@ class AsyncJob:
 
 
 run = _call(_sync_run.run, finish=True)
+run_on_yarn = _call(_run_on_yarn.run_on_yarn, finish=True)
 start = _job_of(_sync_run.start, submits=True)
 submit = _job_of(_sync.submit, submits=True)
 job = _job_of(_sync.job, submits=False)

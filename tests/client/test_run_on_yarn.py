@@ -22,6 +22,7 @@ from ytf.client.topologies import (
     single_server_topology,
 )
 from ytf.errors import RunFailed, SpecError
+from ytf.functions.payload import COMMAND
 from ytf.specs.job import Framework, JobSpec, OnFailure
 from ytf.specs.status import JobState
 
@@ -128,6 +129,18 @@ def test_keywords_reach_the_job(tmp_path: Path) -> None:
     assert spec.files["a.py"] == str(tmp_path / "a.py")
 
 
+def test_an_archive_of_cuda_is_unpacked_for_all_but_tensorboard() -> None:
+    spec = submitted(
+        experiment_fn,
+        {**CHIEF, "tensorboard": TaskSpec(512, 1)},
+        cuda_runtime_hdfs_path="hdfs://nn/libs/cuda 11.tar",
+        env={"LD_LIBRARY_PATH": "cuda/lib64"},
+    )
+    assert [each.source for each in spec.stage_in] == ["hdfs://nn/libs/cuda 11.tar"]
+    assert str(spec.command).startswith("mkdir -p cuda && tar -xf 'cuda 11.tar' -C cuda || exit\n")
+    assert spec.groups["tensorboard"].command == COMMAND
+
+
 def test_environments_are_archives_or_files_for_all_or_by_label(tmp_path: Path) -> None:
     venv = Venv(tmp_path / "venv")
     file = tmp_path / "env.tar.gz"
@@ -143,7 +156,7 @@ def test_environments_are_archives_or_files_for_all_or_by_label(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cuda_runtime_hdfs_path": "hdfs:///c"}, "cuda_runtime_hdfs_path: this is not supported"),
+        ({"cuda_runtime_hdfs_path": "hdfs:///c"}, "nothing would find the libraries of CUDA"),
         (
             {"eval_monitor_log_thresholds": {"nb_eval_step": (0, 1)}},
             "eval_monitor_log_thresholds: evaluators report no 'nb_eval_step'",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from tests.e2e.harness import Ytf
+from tests.functions.framework_stubs import TENSORFLOW
 from ytf.testing.waiting import eventually
 
 FUNCTION = """
@@ -72,3 +73,26 @@ def test_ctrl_c_kills_the_job_of_an_awaited_run(ytf: Ytf) -> None:
     assert f"ytf: job {job.name} is killed" in stderr
     assert stderr.strip().endswith("KeyboardInterrupt")
     assert '"KILLED"' in (job / "record.json").read_text()
+
+
+def test_experiments_run_at_the_same_time(ytf: Ytf) -> None:
+    (ytf.work / "tensorflow.py").write_text(TENSORFLOW)
+    (ytf.work / "example.py").write_text("""
+import asyncio, os, types
+import ytf
+from ytf import Experiment, TaskSpec
+
+def experiment_fn():
+    import tensorflow
+    return Experiment("linear", "fine", types.SimpleNamespace(hooks=()))
+
+async def main():
+    specs = {"chief": TaskSpec(memory=300, vcores=1)}
+    env = {"SEEN": os.environ["GATE"]}
+    runs = (ytf.aio.run_on_yarn(experiment_fn, specs, env=env) for _ in range(2))
+    for metrics in await asyncio.gather(*runs):
+        print(metrics.total_training_duration is not None)
+
+asyncio.run(main())
+""")
+    assert ytf.run("python", "example.py").stdout.split() == ["True", "True"]

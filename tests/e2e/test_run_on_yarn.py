@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.harness import Ytf
-from tests.functions.tensorflow_stub import STUB
+from tests.functions.framework_stubs import TENSORFLOW
 
-TENSORFLOW = Path(__file__).parents[2] / ".venv-tf"
-TENSORFLOW_215 = Path(__file__).parents[2] / ".venv-tf215"
+ROOT = Path(__file__).parents[2]
+WITH_TENSORFLOW = ROOT / ".venv-tf"
+WITH_TENSORFLOW_215 = ROOT / ".venv-tf215"
 EXAMPLE = """
 import collections, logging, os, sys
 import ytf
@@ -62,7 +65,7 @@ except RunFailed as error:
 
 
 def test_a_program_of_tf_yarn_runs_with_another_import(ytf: Ytf) -> None:
-    (ytf.work / "tensorflow.py").write_text(STUB)
+    (ytf.work / "tensorflow.py").write_text(TENSORFLOW)
     (ytf.work / "shipped").mkdir()
     for folder in (ytf.work, ytf.work / "shipped"):
         (folder / "my_model.py").write_text("NAME = 'linear'\n")
@@ -111,39 +114,28 @@ print(metrics.total_training_duration is not None)
 @pytest.mark.tensorflow
 def test_a_keras_experiment_trains_in_an_environment_without_ytf(ytf: Ytf) -> None:
     (ytf.work / "train.py").write_text(KERAS.replace("sys.argv[2]", repr(str(ytf.gate))))
-    done = ytf.run("python", "train.py", str(TENSORFLOW), timeout_s=250)
+    done = ytf.run("python", "train.py", str(WITH_TENSORFLOW), timeout_s=250)
     assert done.stdout == "True\n"
     assert sorted(each.name for each in ytf.gate.iterdir()) == ["model-1.keras", "model-2.keras"]
 
 
-ESTIMATOR = """
-import sys
-import ytf
-from ytf import Experiment, TaskSpec, run_on_yarn
-
-def experiment_fn():
+WINES = """
+def wines(repeat):
     import numpy as np
     import tensorflow as tf
 
-    def wines(repeat):
-        acidity = np.linspace(0, 1, 64, dtype="float32")
-        examples = {"acidity": acidity}, (acidity > 0.5).astype("int64")
-        return tf.data.Dataset.from_tensor_slices(examples).repeat(repeat).batch(16)
+    acidity = np.linspace(0, 1, 64, dtype="float32")
+    examples = {"acidity": acidity}, (acidity > 0.5).astype("int64")
+    return tf.data.Dataset.from_tensor_slices(examples).repeat(repeat).batch(16)
 
-    estimator = tf.estimator.LinearClassifier(
-        [tf.feature_column.numeric_column("acidity")],
-        model_dir=sys.argv[2],
-        config=tf.estimator.RunConfig(save_checkpoints_steps=20),
-    )
-    return Experiment(
-        estimator,
-        tf.estimator.TrainSpec(lambda: wines(None), max_steps=40),
-        tf.estimator.EvalSpec(lambda: wines(1), steps=None, start_delay_secs=0, throttle_secs=1),
-    )
+def for_training():
+    return wines(None)
 
-groups = ("chief", "worker", "ps", "evaluator")
-specs = {name: TaskSpec(memory="2 GiB", vcores=1) for name in groups}
-metrics = run_on_yarn(sys.argv[1], experiment_fn, specs)
+def for_evaluation():
+    return wines(1)
+"""
+RESULTS = """
+import ytf
 print(metrics.total_training_duration is not None, metrics.total_eval_duration is not None)
 tasks = {each.group: each for each in ytf.job("@last").status().tasks}
 figures = tasks["evaluator"].usage.metrics
@@ -153,14 +145,68 @@ print(", ".join(sorted(figures)))
 
 
 @pytest.mark.tensorflow
-def test_an_estimator_trains_and_is_evaluated_with_the_last_tensorflow_that_has_them(
-    ytf: Ytf,
-) -> None:
-    (ytf.work / "train.py").write_text(ESTIMATOR.replace("sys.argv[2]", repr(str(ytf.gate))))
-    done = ytf.run("python", "train.py", str(TENSORFLOW_215), timeout_s=400)
+def test_the_program_of_the_guide_trains_an_estimator_after_its_change(ytf: Ytf) -> None:
+    page = (ROOT / "docs" / "from-tf-yarn.md").read_text(encoding="utf-8")
+    (change,) = re.findall(r"^```diff\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    after = "".join(line[1:] for line in change.splitlines(True) if not line.startswith("-"))
+    # The environment of the tests has no TensorFlow, and there is no HDFS here.
+    after = after.replace("upload_env()", f"upload_env({str(WITH_TENSORFLOW_215)!r})")
+    after = after.replace("hdfs:///models/wines", str(ytf.gate))
+    (ytf.work / "wines.py").write_text(WINES)
+    (ytf.work / "train.py").write_text(after + RESULTS)
+    done = ytf.run("python", "train.py", timeout_s=400)
     assert done.stdout.splitlines() == [
         "True True",
         "True True",
         "awake_time_ratio, eval_step_mean_duration, last_training_step, nb_eval_steps",
     ]
     assert (ytf.gate / "eval").is_dir(), "the evaluator's summaries"
+
+
+PYTORCH = """
+import sys
+from ytf import DataLoaderArgs, PytorchExperiment, TaskSpec, run_on_yarn
+
+def train(model, batches, device, rank, writer):
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    for _ in range(100):
+        for x, y in batches:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+    weight, bias = model.module.weight.item(), model.module.bias.item()
+    print(f"{rank} {device} {len(batches)} {weight:.1f} {bias:.1f}", flush=True)
+
+def experiment_fn():
+    import torch
+
+    torch.manual_seed(1)
+    x = torch.rand(64, 1) * 2 - 1
+    return PytorchExperiment(
+        torch.nn.Linear(1, 1),
+        train,
+        torch.utils.data.TensorDataset(x, 3 * x + 2),
+        DataLoaderArgs(batch_size=8),
+    )
+
+run_on_yarn(
+    sys.argv[1],
+    experiment_fn,
+    {"worker": TaskSpec("1 GiB", 1, instances=2)},
+    custom_task_module="tf_yarn.pytorch.tasks.worker",
+)
+import ytf
+print("\\n".join(sorted(line.text for line in ytf.job("@last").logs() if " cpu " in line.text)))
+"""
+
+
+@pytest.mark.frameworks
+def test_a_pytorch_experiment_trains_in_two_tasks(ytf: Ytf) -> None:
+    venv = ytf.work / "with torch"
+    options = ("--system-site-packages", "--without-pip")
+    subprocess.run(["/usr/bin/python3", "-m", "venv", *options, venv], check=True)
+    (ytf.work / "train.py").write_text(PYTORCH)
+    done = ytf.run("python", "train.py", str(venv), timeout_s=250)
+    assert done.stdout.splitlines() == ["0 cpu 4 3.0 2.0", "1 cpu 4 3.0 2.0"]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.functions.framework_stubs import TORCH
 from ytf.functions.experiments import Experiment, KerasExperiment, PytorchExperiment
 from ytf.functions.shipped import report_metrics
 from ytf.functions.shipped import run_experiment as program
@@ -209,16 +210,39 @@ def test_what_is_no_experiment_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         _run(monkeypatch, None, "chief")
 
 
-@pytest.mark.parametrize(
-    ("rank", "folder", "message"),
-    [(None, None, "needs the variables of PyTorch"), ("0", "/t", "tensorboard_hdfs_dir is not")],
-)
-def test_a_pytorch_experiment_says_what_it_lacks(
-    rank: str | None, folder: str | None, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pytorch_experiment_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
-    if rank is not None:
-        monkeypatch.setenv("RANK", rank)
-    experiment = PytorchExperiment(None, print, [], tensorboard_hdfs_dir=folder)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="needs the variables of PyTorch"):
+        _run(monkeypatch, PytorchExperiment(None, print, []), "worker")
+
+
+def test_summaries_for_hdfs_need_a_client_and_that_is_said_before_the_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    experiment = PytorchExperiment(None, print, [], tensorboard_hdfs_dir="hdfs://a/b")
+    with pytest.raises(ValueError, match="needs the package hdfs-native"):
         _run(monkeypatch, experiment, "worker")
+
+
+def test_summaries_of_each_process_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("torch", "torch.distributed", "torch.utils", "torch.utils.data"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
+    (tmp_path / "torch.py").write_text(TORCH)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def train(model: object, data: object, device: str, rank: int, writer: Any) -> None:
+        writer.add_scalar("rank", rank)
+
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        model = SimpleNamespace(to=lambda device: None)
+        experiment = PytorchExperiment(model, train, [], tensorboard_hdfs_dir="kept")
+        _run(monkeypatch, experiment, "worker")
+    found = {str(each.parent): each.read_text() for each in Path("kept").rglob("events")}
+    assert found == {"kept/worker0": "rank=0", "kept/worker1": "rank=1"}

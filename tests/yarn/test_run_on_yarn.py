@@ -1,8 +1,11 @@
-"""tf-yarn's interface on YARN, with a TensorFlow that only tells what is called."""
+"""tf-yarn's interface on YARN, with frameworks that compute nothing."""
 
 from __future__ import annotations
 
-from tests.functions.tensorflow_stub import STUB
+import io
+import tarfile
+
+from tests.functions.framework_stubs import TENSORFLOW, TORCH
 from tests.yarn.driver import Yarn
 
 EXAMPLE = """
@@ -35,7 +38,7 @@ except RunFailed as error:
 
 
 def test_a_program_of_tf_yarn_runs_with_another_import(yarn: Yarn) -> None:
-    (yarn.work / "tensorflow.py").write_text(STUB)
+    (yarn.work / "tensorflow.py").write_text(TENSORFLOW)
     (yarn.work / "example.py").write_text(EXAMPLE)
     done = yarn.run("python", "example.py", timeout_s=300)
     groups, step, first, raised, second = done.stdout.splitlines()
@@ -44,3 +47,51 @@ def test_a_program_of_tf_yarn_runs_with_another_import(yarn: Yarn) -> None:
     assert raised == "ArithmeticError('the loss is not a number') True"
     for job in (first, second):
         yarn.nothing_is_left(job)
+
+
+PYTORCH = """
+import sys
+from ytf import PytorchExperiment, TaskSpec, run_on_yarn
+
+def train(model, batches, device, rank, writer):
+    with open("cuda/lib 64/libcuda.txt") as file:
+        writer.add_scalar("cuda", file.read())
+
+summaries = sys.argv[2]
+
+def experiment_fn():
+    import torch
+    return PytorchExperiment(torch.Model(), train, [], tensorboard_hdfs_dir=summaries)
+
+run_on_yarn(
+    experiment_fn,
+    {"worker": TaskSpec(300, 1)},
+    cuda_runtime_hdfs_path=sys.argv[1],
+    env={"LD_LIBRARY_PATH": "cuda/lib 64"},
+    custom_task_module="tf_yarn.pytorch.tasks.worker",
+    backend="yarn",
+)
+import ytf
+print(ytf.job("@last").id)
+"""
+
+
+def test_cuda_comes_from_hdfs_and_summaries_go_there(yarn: Yarn) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        member = tarfile.TarInfo("lib 64/libcuda.txt")
+        member.size = 4
+        archive.addfile(member, io.BytesIO(b"11.2"))
+    root = f"/user/{yarn.name}/from tf-yarn"
+    yarn.files.mkdir(root)
+    yarn.files.write(f"{root}/cuda's.tar.gz", [packed.getvalue()], 0o644)
+    (yarn.work / "torch.py").write_text(TORCH)
+    (yarn.work / "example.py").write_text(PYTORCH)
+    url = f"{yarn.cluster.hdfs_url}{root}"
+    for _ in range(2):  # the second one replaces what the first one has left
+        argv = ("python", "example.py", f"{url}/cuda's.tar.gz", f"{url}/summaries/")
+        done = yarn.run(*argv, timeout_s=300)
+        yarn.nothing_is_left(done.stdout.strip())
+        written = yarn.files.read(f"{root}/summaries/worker0/events")
+        assert b"".join(written) == b"cuda=11.2"
+    yarn.files.delete(root)

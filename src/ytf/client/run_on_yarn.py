@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -41,6 +42,7 @@ from ytf.specs.job import (
     JobSpec,
     OnFailure,
     Resources,
+    StageIn,
     TaskGroupSpec,
     Timeouts,
 )
@@ -63,6 +65,10 @@ _MODULES = {
 }
 _MODULES["tf_yarn.pytorch.tasks.worker"] = (experiment_program.PYTORCH, Framework.PYTORCH)
 """tf-yarn's task modules, as its releases name them."""
+
+# They travel as code: the tasks' environment need not have ytf.
+for _module in (experiment_program, report_metrics):
+    cloudpickle.register_pickle_by_value(_module)
 
 
 def run_on_yarn(
@@ -93,7 +99,8 @@ def run_on_yarn(
     job may be; by default the tasks run in the environment of this process. ``env`` are
     variables of the tasks, ``files`` go to their working directories, from which modules can
     be imported. With ``nb_retries`` all tasks are started again after a failure, so often.
-    ``pre_script_hook`` is shell that runs before each task's Python. The figures of
+    ``pre_script_hook`` is shell that runs before each task's Python. The archive
+    ``cuda_runtime_hdfs_path`` is unpacked into ``./cuda`` of each task. The figures of
     evaluators are logged as they change, and are in ``Job.status()``;
     ``eval_monitor_log_thresholds`` leaves out of the log what is below or above. ``backend``
     is as in :func:`ytf.submit`: the same call runs on one machine. ``progress`` is as in
@@ -107,11 +114,6 @@ def run_on_yarn(
     )
     if skein_client is not None:
         _log.info("skein_client is not needed: ytf has no process that several jobs could share")
-    _refuse(
-        "cuda_runtime_hdfs_path",
-        cuda_runtime_hdfs_path,
-        "let the environment bring CUDA (pip's tensorflow[and-cuda]), or get it in pre_script_hook",
-    )
     thresholds = eval_monitor_log_thresholds or {}
     check_thresholds(thresholds)
     if file_systems:
@@ -120,11 +122,12 @@ def run_on_yarn(
     specs = dict(task_specs)
     check_task_specs(specs)
     command = f"{pre_script_hook}\n{COMMAND}" if pre_script_hook else COMMAND
+    cuda = None if cuda_runtime_hdfs_path is None else _cuda(cuda_runtime_hdfs_path, env or {})
     spec = checked(
         JobSpec(
             name=name,
             queue=queue,
-            command=command,
+            command=f"{_unpack_cuda(cuda)}\n{command}" if cuda else command,
             groups={
                 each: _group(each, spec, pyenv_zip_path, nb_retries, command)
                 for each, spec in specs.items()
@@ -132,6 +135,7 @@ def run_on_yarn(
             env="current",
             output=specs[TENSORBOARD].tb_model_dir if TENSORBOARD in specs else None,
             files=dict(files or {}),
+            stage_in=(cuda,) if cuda else (),
             task_env=dict(env or {}),
             framework=framework,
             # All tasks have to end, as they do in tf-yarn; a chief does not decide alone.
@@ -144,16 +148,8 @@ def run_on_yarn(
         experiment_program.run_experiment,
         (experiment_fn, kind, (board.tb_extra_args if board else None) or ""),
     )
-    # They travel as code: the tasks' environment need not have ytf.
-    shipped = (experiment_program, report_metrics)
-    for module in shipped:
-        cloudpickle.register_pickle_by_value(module)
     with open_reporter(progress) as reporter:
-        try:
-            job = submit_function(call, spec, choose_backend(backend), reporter)
-        finally:
-            for module in shipped:
-                cloudpickle.unregister_pickle_by_value(module)
+        job = submit_function(call, spec, choose_backend(backend), reporter)
         wait_or_kill(job, reporter, EvaluatorMonitor(thresholds, reporter.notify).take)
     metrics = _metrics(first_values(job), list(job.events()), specs)
     _track(job, metrics)
@@ -214,9 +210,20 @@ def _arguments(
     )
 
 
-def _refuse(name: str, value: object, hint: str) -> None:
-    if value is not None:
-        raise SpecError("this is not supported", where=name, hint=hint)
+def _cuda(archive: str, env: Mapping[str, str]) -> StageIn:
+    if "LD_LIBRARY_PATH" not in env:
+        raise SpecError(
+            "nothing would find the libraries of CUDA, which are then in ./cuda of each task",
+            where="cuda_runtime_hdfs_path",
+            hint="name their directory in env, "
+            "for example env={'LD_LIBRARY_PATH': 'cuda/usr/cuda-11.2/lib64'}",
+        )
+    return StageIn(source=archive)
+
+
+def _unpack_cuda(archive: StageIn) -> str:
+    name = shlex.quote(archive.source.rpartition("/")[2])
+    return f"mkdir -p cuda && tar -xf {name} -C cuda || exit"
 
 
 def _task_kind(module: str | None) -> tuple[str, Framework]:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+import shutil
 import sys
 import time
+import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
@@ -180,12 +182,15 @@ def train_pytorch(experiment: Any) -> None:
             "a PytorchExperiment needs the variables of PyTorch: call run_on_yarn with "
             "custom_task_module='tf_yarn.pytorch.tasks.worker'"
         )
+    rank = int(os.environ["RANK"])
+    summaries = os.path.join("summaries", f"worker{rank}")
+    keep_summaries = None
     if experiment.tensorboard_hdfs_dir:
-        raise ValueError("tensorboard_hdfs_dir is not supported: let main_fn write there itself")
+        keep_summaries = summaries_copier(summaries, experiment.tensorboard_hdfs_dir)
     torch = importlib.import_module("torch")
     distributed = importlib.import_module("torch.distributed")
     data = importlib.import_module("torch.utils.data")
-    rank, gpus = int(os.environ["RANK"]), torch.cuda.device_count()
+    gpus = torch.cuda.device_count()
     device = f"cuda:{int(os.environ['LOCAL_RANK']) % gpus}" if gpus else "cpu"
     distributed.init_process_group("nccl" if gpus else "gloo")
     args = experiment.dataloader_args._asdict()
@@ -200,22 +205,53 @@ def train_pytorch(experiment: Any) -> None:
         device_ids=[device] if gpus else None,
         **(experiment.ddp_args._asdict() if experiment.ddp_args else {}),
     )
-    writer = summary_writer()
+    writer = summary_writer(summaries)
     experiment.main_fn(
         model, data.DataLoader(experiment.train_dataset, **args), device, rank, writer
     )
     if writer is not None:
         writer.close()
+    if keep_summaries is not None:
+        keep_summaries()
     distributed.destroy_process_group()
 
 
-def summary_writer() -> Any:
-    """A writer of summaries below the working directory; None without TensorBoard."""
+def summary_writer(folder: str) -> Any:
+    """A writer of summaries; None without TensorBoard."""
     try:
-        return importlib.import_module("torch.utils.tensorboard").SummaryWriter("summaries")
+        return importlib.import_module("torch.utils.tensorboard").SummaryWriter(folder)
     except ImportError:
         print("TensorBoard is not installed: main_fn gets no SummaryWriter", flush=True)
         return None
+
+
+def summaries_copier(folder: str, to: str) -> Callable[[], object]:
+    """A function that copies the files of ``folder`` to a directory of the same name in ``to``.
+
+    What it needs is looked for now: nobody wants to hear of it after the training.
+    """
+    place = f"{to.rstrip('/')}/{os.path.basename(folder)}"
+    url = urllib.parse.urlsplit(place)
+    if not url.scheme:
+        return lambda: shutil.copytree(folder, place, dirs_exist_ok=True)
+    try:
+        hdfs = importlib.import_module("hdfs_native")
+    except ImportError:
+        raise ValueError(
+            "tensorboard_hdfs_dir needs the package hdfs-native in the environment of the tasks"
+        ) from None
+    client = hdfs.Client(f"{url.scheme}://{url.netloc}" if url.netloc else None)
+    client.mkdirs(url.path, create_parent=True)
+
+    def copy() -> None:
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), "rb") as source:
+                options = hdfs.WriteOptions(overwrite=True)
+                with client.create(f"{url.path}/{name}", options) as copied:
+                    while piece := source.read(1 << 20):
+                        copied.write(piece)
+
+    return copy
 
 
 def evaluate(experiment: Any) -> None:
