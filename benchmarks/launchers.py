@@ -67,6 +67,11 @@ class Ytf:
         """See :class:`Launcher`."""
         return f"{self.home}/jobs/{job}"
 
+    def wait(self, job: str) -> None:
+        """Wait for the end of a job."""
+        argv = [str(self._bin / "ytf"), "logs", "-f", job]
+        subprocess.run(argv, env=self._environ, check=True, capture_output=True)
+
     def events(self, job: str) -> bytes:
         """The job's events as JSON."""
         argv = [str(self._bin / "ytf"), "events", job, "--json"]
