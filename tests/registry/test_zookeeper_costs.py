@@ -146,6 +146,21 @@ async def test_whatever_a_removal_meets_the_job_ends(
     assert "is left in ZooKeeper" in capfd.readouterr().err
 
 
+@pytest.mark.timeout(60)
+async def test_the_end_of_a_job_does_not_meet_the_beginning_of_a_connection(
+    zk: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rounds in range(10):
+        connected = asyncio.Event()
+        monkeypatch.setattr(zk, "connection", connected.wait)
+        async with registry(zk) as ours:
+            await idle()
+            connected.set()
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            assert await ours.remove()
+
+
 async def test_a_node_that_the_master_may_not_write_is_told_once(
     zk: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

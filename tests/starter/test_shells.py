@@ -233,6 +233,8 @@ def test_a_request_that_was_overheard_opens_none(starter: RunningStarter, url: s
         channel._sock = recorder  # type: ignore[assignment]
         _, stream = channel.open_stream("POST", PATH, BY)
         assert stream is not None
+        # Or the wait for its end could be over before it has begun.
+        eventually(lambda: shell_processes(starter), describe="the shell process")
         stream.sock.close()
     eventually(lambda: not shell_processes(starter), describe="the end of the shell process")
     with socket.create_connection((host, int(port)), PATIENCE_S) as again:

@@ -7,6 +7,7 @@ import email.utils
 import json
 
 import msgspec
+from async_timeout import timeout
 
 from ytf.errors import SettingsError
 from ytf.hadoop.conf import Address, Configuration, RmService, rm_addresses
@@ -40,7 +41,8 @@ async def get_page(address: Address, path: str, timeout_s: float) -> WebPage:
     Raises ``OSError`` or ``asyncio.TimeoutError`` if none comes, and ``ValueError`` if what
     comes is not HTTP.
     """
-    return await asyncio.wait_for(_get(address, path), timeout_s)
+    async with timeout(timeout_s):
+        return await _get(address, path)
 
 
 async def read_setting(address: Address, name: str, timeout_s: float) -> str | None:

@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from async_timeout import timeout
+
 from ytf.errors import InternalError, RefusedError, UnreachableError
 from ytf.journal.format import (
     SEGMENT,
@@ -276,7 +278,8 @@ class Journal:
                     return
                 else:
                     with contextlib.suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(self._closing.wait(), pause_s)
+                        async with timeout(pause_s):
+                            await self._closing.wait()
                     pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
             else:
                 self.last_error = None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from async_timeout import timeout
+
 from ytf.log import log
 from ytf.machine.diagnostics import tail_text
 from ytf.specs.ids import TaskId
@@ -34,7 +36,8 @@ async def last_output(tails: LogTails, tasks: Sequence[tuple[TaskId, LogLocation
 async def _of_task(tails: LogTails, task: TaskId, location: LogLocation) -> str:
     async def read(stream: str) -> str | None:
         try:
-            data = await asyncio.wait_for(tails.read(location, stream, _BYTES), _TIMEOUT_S)
+            async with timeout(_TIMEOUT_S):
+                data = await tails.read(location, stream, _BYTES)
         except (HttpError, asyncio.TimeoutError, OSError) as error:
             log(f"the last lines of {task}'s {stream} could not be read: {error!r}")
             return None

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 import msgspec
+from async_timeout import timeout
 
 from ytf.backends.api import ContainerBackend
 from ytf.backends.launch import make_starter_launch
@@ -291,8 +292,8 @@ class Master:
         """All queued events; waits for the first one, at the longest ``until`` a time."""
         batch: list[_QueuedEvent] = []
         with contextlib.suppress(asyncio.TimeoutError):
-            timeout = None if until is None else max(0.0, until - self._clock())
-            batch.append(await asyncio.wait_for(self._inbox.get(), timeout))
+            async with timeout(None if until is None else max(0.0, until - self._clock())):
+                batch.append(await self._inbox.get())
         while not self._inbox.empty():
             batch.append(self._inbox.get_nowait())
         return batch

@@ -25,6 +25,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from async_timeout import timeout
 from kazoo.exceptions import (
     KazooException,
     NoAuthError,
@@ -157,7 +158,8 @@ class ZooKeeperRegistry:
         """Remove the job's znode and all below it, also what others put there."""
         await self._end_work()
         try:
-            await asyncio.wait_for(self._zk.repeat(self._remove_all), REMOVE_S)
+            async with timeout(REMOVE_S):
+                await self._zk.repeat(self._remove_all)
             return True
         except asyncio.TimeoutError:
             why = await asyncio.to_thread(explain_unreachable, self._zk.servers)
@@ -365,7 +367,8 @@ class ZooKeeperRegistry:
         """Tell the users of the job when ZooKeeper is lost for long, and when it is back."""
         while True:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._zk.connection(), _TELL_AFTER_S)
+                async with timeout(_TELL_AFTER_S):
+                    await self._zk.connection()
                 await self._zk.lost()
                 continue
             why = await asyncio.to_thread(explain_unreachable, self._zk.servers)

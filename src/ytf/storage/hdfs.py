@@ -24,6 +24,7 @@ from functools import partial
 from itertools import chain
 
 import hdfs_native
+from async_timeout import timeout
 from hdfs_native import AsyncClient, AsyncFileWriter, WriteOptions
 
 from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError
@@ -442,7 +443,8 @@ async def _write_with_short_closes(writer: AsyncFileWriter, data: bytes) -> bool
 
 async def _closes_within(writer: AsyncFileWriter, timeout_s: float) -> bool:
     try:
-        await asyncio.wait_for(writer.close(), timeout_s)
+        async with timeout(timeout_s):
+            await writer.close()
     except (TimeoutError, asyncio.TimeoutError):
         return False
     return True

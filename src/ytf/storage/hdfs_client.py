@@ -25,6 +25,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from async_timeout import timeout
 from hdfs_native import AsyncClient
 
 from ytf.errors import (
@@ -337,7 +338,8 @@ class _ClientThread:
 async def _within(
     function: Callable[[AsyncClient], Awaitable[T]], client: AsyncClient, timeout_s: float
 ) -> T:
-    return await asyncio.wait_for(function(client), timeout_s)
+    async with timeout(timeout_s):
+        return await function(client)
 
 
 _current: _ClientThread | None = None

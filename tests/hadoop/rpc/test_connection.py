@@ -288,9 +288,12 @@ async def test_nobody_there(server: RpcServer) -> None:
 
 
 async def test_a_server_that_accepts_and_says_nothing() -> None:
+    has_left = asyncio.Event()
+
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
+        has_left.set()
 
     listener = await asyncio.start_server(mute, "127.0.0.1", 0)
     async with listener:
@@ -298,3 +301,4 @@ async def test_a_server_that_accepts_and_says_nothing() -> None:
         settings = RpcSettings(connect_timeout_s=0.05)
         with pytest.raises(NotExecutedError, match="did not answer within"):
             await connect(address, PROTOCOL, Login(user="", token=TOKEN), settings)
+        await has_left.wait()

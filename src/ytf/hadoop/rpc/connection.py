@@ -17,6 +17,7 @@ from collections import deque
 from typing import Generic, TypeVar
 
 import msgspec
+from async_timeout import timeout
 from google.protobuf.message import Message
 
 from ytf.errors import InternalError
@@ -151,9 +152,8 @@ class RpcConnection:
         try:
             self._channel.send(self._greeting + frame)
             self._greeting = b""
-            response = await asyncio.wait_for(
-                self._sent_and_answered(call), self._settings.call_timeout_s
-            )
+            async with timeout(self._settings.call_timeout_s):
+                response = await self._sent_and_answered(call)
             return self._decoded(method, response)
         except (TimeoutError, asyncio.TimeoutError) as exc:
             if self._channel.last_heard < begun:
@@ -275,9 +275,8 @@ async def connect(
     settings = settings or RpcSettings()
     where = place(protocol, address)
     try:
-        return await asyncio.wait_for(
-            _connect(address, protocol, login, settings, where), settings.connect_timeout_s
-        )
+        async with timeout(settings.connect_timeout_s):
+            return await _connect(address, protocol, login, settings, where)
     except (TimeoutError, asyncio.TimeoutError) as exc:
         raise NotExecutedError(
             f"{where} did not answer within {settings.connect_timeout_s:g} s"

@@ -9,6 +9,7 @@ from functools import reduce
 from operator import add
 
 import msgspec
+from async_timeout import timeout
 
 from ytf.backends.checks import ANSWER_S, CheckFinding, compare_clocks, failed, note, ok
 from ytf.backends.yarn.doctor.cluster import Cluster
@@ -79,8 +80,8 @@ class YarnChecks:
             conf, user=self._cluster.user, settings=settings, address=address
         )
         try:
-            async with client as rm:
-                await asyncio.wait_for(rm.metrics(), ANSWER_S)
+            async with client as rm, timeout(ANSWER_S):
+                await rm.metrics()
         except asyncio.TimeoutError:
             return f"has not answered within {ANSWER_S:g} s"
         except (UnreachableError, OutcomeUnknownError) as error:

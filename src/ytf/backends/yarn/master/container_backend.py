@@ -9,8 +9,11 @@ asyncio task of its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from urllib.parse import urlsplit
+
+from async_timeout import timeout
 
 from ytf.backends.api import EmptyRegistry, StarterLaunch, nothing_published
 from ytf.backends.yarn.container_requests import (
@@ -504,7 +507,6 @@ def _checked(allocation: AllocateResponse) -> AllocateResponse:
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:
-    try:
-        await asyncio.wait_for(event.wait(), timeout_s)
-    except asyncio.TimeoutError:
-        return
+    with contextlib.suppress(asyncio.TimeoutError):
+        async with timeout(timeout_s):
+            await event.wait()

@@ -6,6 +6,8 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 
+from async_timeout import timeout
+
 from ytf.backends.api import MasterContext
 from ytf.backends.yarn.container_requests import node_namer, profiles_of
 from ytf.backends.yarn.hdfs_layout import JobHome, StagedJob, retry_hdfs
@@ -100,7 +102,8 @@ async def cluster_nodes(
     """
     async with ApplicationClient.from_conf(conf, retry_policy=RetryPolicy(total_s=timeout_s)) as rm:
         try:
-            return await asyncio.wait_for(_nodes(rm, at_least), timeout_s)
+            async with timeout(timeout_s):
+                return await _nodes(rm, at_least)
         except (YtfError, asyncio.TimeoutError) as error:
             why = str(error) or f"no answer within {timeout_s:g} s"
             log(f"the nodes of the cluster are not known, so no request names hosts: {why}")
