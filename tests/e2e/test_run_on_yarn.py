@@ -83,20 +83,22 @@ def test_a_program_of_tf_yarn_runs_with_another_import(ytf: Ytf) -> None:
 
 
 KERAS = """
-import sys
+import os, sys
 from ytf import KerasExperiment, TaskSpec, run_on_yarn
 
 def experiment_fn():
     import numpy as np
     import tensorflow as tf
+    KERAS
 
     def data():
         x = np.arange(96, dtype="float32").reshape(32, 3) / 96
         return tf.data.Dataset.from_tensor_slices((x, x.sum(1))).batch(8)
 
-    model = tf.keras.Sequential([tf.keras.layers.Input((3,)), tf.keras.layers.Dense(1)])
+    model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
     model.compile(loss="mse", optimizer="sgd")
-    saving = tf.keras.callbacks.ModelCheckpoint(sys.argv[2] + "/model-{epoch}.keras")
+    name = os.environ["DTF_TASK_JOB_NAME"] + "-{epoch}.keras"
+    saving = keras.callbacks.ModelCheckpoint(os.path.join(sys.argv[2], name))
     return KerasExperiment(
         model=model,
         model_dir=sys.argv[2],
@@ -106,17 +108,20 @@ def experiment_fn():
         validation_data_fn=data,
     )
 
-metrics = run_on_yarn(sys.argv[1], experiment_fn, {"chief": TaskSpec("2 GiB", 2)})
+specs = {"chief": TaskSpec("2 GiB", 1), "worker": TaskSpec("2 GiB", 1)}
+metrics = run_on_yarn(sys.argv[1], experiment_fn, specs)
 print(metrics.total_training_duration is not None)
 """
 
 
 @pytest.mark.tensorflow
-def test_a_keras_experiment_trains_in_an_environment_without_ytf(ytf: Ytf) -> None:
-    (ytf.work / "train.py").write_text(KERAS.replace("sys.argv[2]", repr(str(ytf.gate))))
+@pytest.mark.parametrize("keras", ["from tensorflow import keras", "import tf_keras as keras"])
+def test_a_keras_experiment_trains_in_an_environment_without_ytf(ytf: Ytf, keras: str) -> None:
+    program = KERAS.replace("sys.argv[2]", repr(str(ytf.gate))).replace("KERAS", keras)
+    (ytf.work / "train.py").write_text(program)
     done = ytf.run("python", "train.py", str(WITH_TENSORFLOW), timeout_s=250)
     assert done.stdout == "True\n"
-    assert sorted(each.name for each in ytf.gate.iterdir()) == ["model-1.keras", "model-2.keras"]
+    assert sorted(each.name for each in ytf.gate.iterdir()) == ["chief-1.keras", "chief-2.keras"]
 
 
 WINES = """

@@ -192,7 +192,7 @@ def test_the_hook_of_an_evaluator_reports_its_figures(tensorflow: Any, reported:
 
 
 def test_a_callback_does_so_for_keras(tensorflow: Any, reported: Path) -> None:
-    callback = program.keras_callback(tensorflow, program.EvaluationMeter())
+    callback = program.keras_callback(tensorflow.keras, program.EvaluationMeter())
     callback.model = SimpleNamespace(optimizer=SimpleNamespace(iterations=12))
     callback.on_test_end()
     assert not reported.exists(), "nothing was evaluated yet"

@@ -120,10 +120,10 @@ def estimator_hook(tf: Any, meter: EvaluationMeter) -> Any:
     return MeasuringHook()
 
 
-def keras_callback(tf: Any, meter: EvaluationMeter) -> Any:
+def keras_callback(keras: Any, meter: EvaluationMeter) -> Any:
     """A callback of Keras that measures each batch of an evaluation."""
 
-    class MeasuringCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    class MeasuringCallback(keras.callbacks.Callback):  # type: ignore[misc]
         def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
             self.began = time.monotonic()
 
@@ -140,17 +140,26 @@ def keras_callback(tf: Any, meter: EvaluationMeter) -> Any:
     return MeasuringCallback()
 
 
+def keras_of(model: Any) -> Any:
+    """The Keras that a model is of: ``tf_keras`` can be beside the one that is ``tf.keras``."""
+    for kind in type(model).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if package in ("keras", "tf_keras"):
+            return importlib.import_module(package)
+    return importlib.import_module("tensorflow").keras
+
+
 def fit(experiment: Any, group: str) -> None:
     """Train a Keras model. Only a chief writes checkpoints; a ps serves until it is stopped."""
-    tf = importlib.import_module("tensorflow")
     if group == "ps":
+        tf = importlib.import_module("tensorflow")
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         tf.distribute.Server(
             resolver.cluster_spec(), job_name=group, task_index=resolver.task_id
         ).join()
     params = dict(experiment.train_params)
     if group != "chief" and params.get("callbacks"):
-        checkpoint = tf.keras.callbacks.ModelCheckpoint
+        checkpoint = keras_of(experiment.model).callbacks.ModelCheckpoint
         params["callbacks"] = [
             each for each in params["callbacks"] if not isinstance(each, checkpoint)
         ]
@@ -305,14 +314,15 @@ def evaluated_steps(tf: Any, folder: str) -> set[int]:
 def keras_evaluate(experiment: Any) -> None:
     """Evaluate each model that the training saves below its directory, until it is stopped."""
     tf = importlib.import_module("tensorflow")
+    keras = keras_of(experiment.model)
     done: set[str] = set()
-    callback = keras_callback(tf, EvaluationMeter())
+    callback = keras_callback(keras, EvaluationMeter())
     newest = time.monotonic()
     while time.monotonic() - newest < _NO_CHECKPOINT_S:
         for path in saved_models(tf, experiment.model_dir):
             if path not in done:
                 print(f"evaluating {path}", flush=True)
-                model = tf.keras.models.load_model(path)
+                model = keras.models.load_model(path)
                 data = experiment.validation_data_fn()
                 print(model.evaluate(data, callbacks=[callback]), flush=True)
                 done.add(path)
