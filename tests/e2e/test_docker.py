@@ -92,6 +92,26 @@ def test_life(ytf: Ytf, submit: Submit) -> None:
     assert "libytf_tensorflow_hdfs.so" in lines, "the plugin is mounted"
 
 
+def test_files_are_staged_and_checkpoints_synced(ytf: Ytf, submit: Submit) -> None:
+    (ytf.work / "data").mkdir()
+    (ytf.work / "data" / "x").write_text("staged")
+    program = """
+if [ $YTF_ATTEMPT = 2 ]; then mkdir out; cat data/x checkpoints/model >out/both; exit 0; fi
+mkdir -p checkpoints; printf " synced" >checkpoints/model
+until [ -e "$GATE/go" ]; do sleep 0.05; done
+printf torn >checkpoints/model; exit 1
+"""
+    job = submit(
+        program,
+        *("--stage_in", str(ytf.work / "data"), "--stage_out", f"out:{ytf.work}/kept"),
+        *("--sync_checkpoints", f"checkpoints:{ytf.work}/run10", "--on_failure", "restart-task"),
+    )
+    eventually((ytf.work / "run10" / "model").exists, 60, "the checkpoint to be synced")
+    ytf.open_gate()
+    job.end("SUCCEEDED")
+    assert (ytf.work / "kept" / "both").read_text() == "staged synced"
+
+
 def test_failure(submit: Submit) -> None:
     status = submit("echo what went wrong >&2; exit 7").end("FAILED")
     assert task(status, "worker:0").exit_code == 7
