@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
@@ -159,17 +159,20 @@ def main() -> int:
             Path(folder, "cluster"), ClusterOptions(nodes=1), stop_with_owner=True
         ) as cluster,
     ):
-        rows = _measure(cluster, Path(folder), options.repeat, not options.no_cluster_pack)
+        rows = []
+        for row in _measure(cluster, Path(folder), options.repeat, not options.no_cluster_pack):
+            print(f"{row.measure}: {row.value:.3g} {row.unit}", file=sys.stderr)
+            rows.append(row)
     return 0 if print_table(rows, value="ytf", peer="peer") else 1
 
 
-def _measure(cluster: MiniCluster, place: Path, repeat: int, with_cluster_pack: bool) -> list[Row]:
+def _measure(
+    cluster: MiniCluster, place: Path, repeat: int, with_cluster_pack: bool
+) -> Iterator[Row]:
     environment = Environment(place)
     user = current_user()
     launcher = Ytf(cluster, place / "home", user)
     bench, probes = Bench(launcher, place), ClusterProbes(cluster, user)
-    tar_s = _timed(lambda: _put(f"tar -C {environment.path} -c . | gzip -1", cluster))
-    pex_s = _put_pex(place, cluster) if with_cluster_pack else None
     env = ("--env", str(environment.path))
 
     def nothing(_: int) -> None:
@@ -178,32 +181,33 @@ def _measure(cluster: MiniCluster, place: Path, repeat: int, with_cluster_pack: 
     def forget(_: int) -> None:
         probes.forget_localized()
 
+    tar_s = _timed(lambda: _put(f"tar -C {environment.path} -c . | gzip -1", cluster))
     bench.ship()  # ytf's own layers are there from now on
     first = bench.ship(*env)
+    yield Row("first ship, beside tar | gzip -1 | put", first.told_s, "s", peer=tar_s)
+    yield Row("first ship: the client's processor", first.cpu_s, "s", FIRST_CPU_S)
+    yield Row("first ship: submit → command, on a node without any of it", first.started_s, "s")
     stored = ytf_stored(probes, launcher)
-    again_cpu_s = bench.median(repeat, nothing, lambda s: s.cpu_s, *env)
+    cpu_s = bench.median(repeat, nothing, lambda s: s.cpu_s, *env)
     uploaded = ytf_stored(probes, launcher) - stored
+    yield Row("again, nothing changed: the client's processor", cpu_s, "s", AGAIN_CPU_S)
+    yield Row("again, nothing changed: uploaded", uploaded, "bytes", 0)
     plain_s = bench.median(repeat, nothing, lambda s: s.started_s)
+    yield Row("without an environment: submit → command", plain_s, "s")
     warm_s = bench.median(repeat, nothing, lambda s: s.started_s, *env)
+    yield Row("again, nothing changed: submit → command", warm_s, "s")
     line_s = bench.median(repeat, environment.change_line, lambda s: s.started_s, *env)
+    yield Row("a line changed: submit → command", line_s, "s", plain_s + CHANGED_LINE_S)
     upgraded_s = bench.median(repeat, environment.upgrade, lambda s: s.started_s, *env)
+    yield Row("a small distribution upgraded: submit → command", upgraded_s, "s", UPGRADED_S)
     cold_s = bench.median(repeat, forget, lambda s: s.started_s, *env)
+    yield Row("cold node, layers stored: submit → command", cold_s, "s", COLD_NODE_S)
     here, there = _import_times(environment.path, bench, env)
-    of_pex = None if pex_s is None else OF_CLUSTER_PACK * pex_s
-    return [
-        Row("first ship, beside tar | gzip -1 | put", first.told_s, "s", peer=tar_s),
-        Row("first ship, beside cluster-pack", first.told_s, "s", of_pex, peer=pex_s),
-        Row("first ship: the client's processor", first.cpu_s, "s", FIRST_CPU_S),
-        Row("first ship: submit → command, on a node without any of it", first.started_s, "s"),
-        Row("again, nothing changed: the client's processor", again_cpu_s, "s", AGAIN_CPU_S),
-        Row("again, nothing changed: uploaded", uploaded, "bytes", 0),
-        Row("without an environment: submit → command", plain_s, "s"),
-        Row("again, nothing changed: submit → command", warm_s, "s"),
-        Row("a line changed: submit → command", line_s, "s", plain_s + CHANGED_LINE_S),
-        Row("a small distribution upgraded: submit → command", upgraded_s, "s", UPGRADED_S),
-        Row("cold node, layers stored: submit → command", cold_s, "s", COLD_NODE_S),
-        Row("import tensorflow in a task, beside here", there, "s", IMPORT * here, peer=here),
-    ]
+    yield Row("import tensorflow in a task, beside here", there, "s", IMPORT * here, peer=here)
+    if with_cluster_pack:
+        pex_s = _put_pex(place, cluster)
+        limit = OF_CLUSTER_PACK * pex_s
+        yield Row("first ship, beside cluster-pack", first.told_s, "s", limit, peer=pex_s)
 
 
 def _put(command: str, cluster: MiniCluster) -> None:
@@ -262,7 +266,7 @@ def _import_times(environment: Path, bench: Bench, env: tuple[str, ...]) -> tupl
     done = subprocess.run(
         ["bash", "-c", f"{path}; {repeated}"], check=True, capture_output=True, text=True
     )
-    bench.ship(*env, "-m", "1024", command=f"{{ {repeated}; }}")
+    bench.ship(*env, "-m", "worker:1024", command=f"{{ {repeated}; }}")
     told = (done.stdout, bench.printed.read_text())
     here, there = (statistics.median(map(float, each.split())) for each in told)
     return here, there

@@ -33,12 +33,13 @@ from isal import isal_zlib
 from ytf.errors import SettingsError
 from ytf.packaging import interpreter_script
 from ytf.packaging.layers import (
+    COMPILED_FOLDER,
     UNKNOWN_STAMP,
     Bytecode,
     CheckCancelled,
     LayerContent,
     LayerEntry,
-    compiled_path,
+    compiled_name,
     file_stamp,
     never_cancelled,
 )
@@ -190,10 +191,11 @@ def compile_modules(
     wanted: list[tuple[str, str, str]] = []
     places: list[str] = []
     for entry in content.entries:
-        place = compiled_path(entry.path, code.tag)
-        if place is not None and entry.source:
+        folder, _, name = entry.path.rpartition("/")
+        compiled = compiled_name(folder, name, code.tag)
+        if compiled is not None and entry.source:
             wanted.append((entry.source, entry.path, str(into / f"{len(wanted)}.pyc")))
-            places.append(place)
+            places.append(f"{folder}/{COMPILED_FOLDER}/{compiled}")
     batches = [wanted[i : i + _BATCH] for i in range(0, len(wanted), _BATCH)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for _ in pool.map(lambda batch: _compile(code, batch, check_cancelled), batches):

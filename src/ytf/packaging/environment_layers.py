@@ -29,12 +29,13 @@ from ytf.packaging.editable_installs import find_editable_installs
 from ytf.packaging.installation import Installation, record_paths
 from ytf.packaging.interpreter_layer import Interpreter
 from ytf.packaging.layers import (
+    COMPILED_FOLDER,
     Bytecode,
     Layer,
     LayerContent,
     LayerEntry,
     LayerKind,
-    compiled_path,
+    compiled_name,
     file_entry,
     file_stamp,
     layer_content,
@@ -346,13 +347,16 @@ def _merged_tree(contents: Sequence[LayerContent]) -> Tree:
 
     for number, content in enumerate(contents):
         code = content.bytecode
+        # In the order of paths, so those of a directory mostly follow each other.
+        here, beside = "", tree
         for entry in content.entries:
             parent, _, name = entry.path.rpartition("/")
-            folder(parent).setdefault(name, number)
-            compiled = compiled_path(entry.path, code.tag) if code and entry.source else None
+            if parent != here:
+                here, beside = parent, folder(parent)
+            beside.setdefault(name, number)
+            compiled = compiled_name(parent, name, code.tag) if code and entry.source else None
             if compiled is not None:
-                parent, _, name = compiled.rpartition("/")
-                folder(parent).setdefault(name, number)
+                folder(f"{parent}/{COMPILED_FOLDER}").setdefault(compiled, number)
     return tree
 
 

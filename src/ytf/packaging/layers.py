@@ -30,6 +30,8 @@ Skip = Callable[[os.DirEntry[str]], bool]
 UNKNOWN_STAMP = (0, 0, 0)
 """The stamp of a file that only ytf can change."""
 
+COMPILED_FOLDER = "__pycache__"
+
 _FORMAT = b"ytf layer 1\n"
 _MODULES = ("lib/python", "lib64/python", "src/")
 _PIECE = 1 << 20
@@ -104,13 +106,10 @@ class LayerContent(msgspec.Struct, frozen=True, kw_only=True):
         code = self.bytecode
         known = hashlib.sha256(_FORMAT)
         known.update(repr((self.kind.value, self.name, code and (code.tag, code.magic))).encode())
-        for entry in self.entries:
-            about = (entry.path, entry.source, entry.target, entry.executable, entry.stamp)
-            known.update(repr(about).encode())
-            if entry.is_directory:
-                known.update(b"/")
-            if entry.data is not None:
-                known.update(entry.data)
+        try:
+            known.update(msgspec.msgpack.encode(self.entries))
+        except UnicodeEncodeError:  # a file name that is not UTF-8
+            known.update(repr(self.entries).encode())
         return known.hexdigest()[:40]
 
 
@@ -205,7 +204,7 @@ class _Walker:
         with os.scandir(folder) as items:
             for item in items:
                 is_empty = False
-                if item.name == "__pycache__" or self._skip(item):
+                if item.name == COMPILED_FOLDER or self._skip(item):
                     continue
                 path = f"{into}/{item.name}" if into else item.name
                 if item.is_symlink():
@@ -275,12 +274,14 @@ def target_inside(path: str, target: str) -> str | None:
     return led_to if is_inside(led_to) else None
 
 
-def compiled_path(path: str, tag: str) -> str | None:
-    """Return where Python looks for the bytecode of a module; None if it is not to be compiled."""
-    folder, name = posixpath.split(path)
+def compiled_name(folder: str, name: str, tag: str) -> str | None:
+    """Return the name of a module's bytecode, which is in ``COMPILED_FOLDER`` in its folder.
+
+    None for a file that is not to be compiled.
+    """
     if not name.endswith(".py") or not folder.startswith(_MODULES):
         return None
-    return posixpath.join(folder, "__pycache__", f"{name[:-3]}.{tag}.pyc")
+    return f"{name[:-3]}.{tag}.pyc"
 
 
 def _read(entry: LayerEntry) -> Iterator[bytes]:
