@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -94,6 +94,20 @@ def client_of(
         yield client
     finally:
         client.registry.close()
+        end_threads(client.registry)
+
+
+def end_threads(registry: ZooKeeperRegistryClient) -> None:
+    """Let a client's threads call nobody any more: its master's port may be another test's soon."""
+    registry._note_registration(1 << 30)
+    with closing(FakeMaster(SECRET)) as last:
+        last.revoked = True
+        registry.set_master(last.url, 1 << 30)
+        eventually(
+            lambda: all(thread.name != "poll" for thread in threading.enumerate()),
+            PATIENCE_S,
+            "the end of the thread that polls",
+        )
 
 
 def instance(revision: int, host: str = "h:1", signer: Signer = SIGNER) -> bytes:

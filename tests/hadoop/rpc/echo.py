@@ -11,7 +11,7 @@ PROTOCOL = "test.EchoProtocol"
 ECHO = Method("echo", Priority, Priority, True)
 ONCE = Method("echo", Priority, Priority, False)
 ALICE = Login(user="alice")
-QUICK = RpcSettings(connect_timeout_s=2.0, call_timeout_s=2.0)
+PATIENT = RpcSettings(connect_timeout_s=60.0, call_timeout_s=60.0)
 
 
 async def answer(call: Received) -> Priority:

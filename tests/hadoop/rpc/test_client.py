@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.hadoop.rpc.echo import ALICE, ECHO, ONCE, PROTOCOL, QUICK, answer, number
+from tests.hadoop.rpc.echo import ALICE, ECHO, ONCE, PATIENT, PROTOCOL, answer, number
 from tests.hadoop.rpc.server import HangUpError, JavaError, Received, RpcServer
 from ytf.errors import OutcomeUnknownError, SettingsError, UnreachableError
 from ytf.hadoop.conf import Address, Configuration
@@ -33,7 +33,7 @@ async def second() -> AsyncIterator[RpcServer]:
 
 def service(*servers: RpcServer, retry_policy: RetryPolicy | None = None) -> RpcClient:
     addresses = [server.address for server in servers]
-    return RpcClient(addresses, PROTOCOL, ALICE, settings=QUICK, retry_policy=retry_policy)
+    return RpcClient(addresses, PROTOCOL, ALICE, settings=PATIENT, retry_policy=retry_policy)
 
 
 def refuse(server: RpcServer, *errors: Exception) -> None:
@@ -87,7 +87,7 @@ async def test_a_wrong_token_is_not_taken_elsewhere(second: RpcServer) -> None:
     async with RpcServer({"echo": answer}, token=Token(b"right", b"", "K")) as picky:
         login = Login(user="", token=Token(b"wrong", b"", "K"))
         addresses = [picky.address, second.address]
-        async with RpcClient(addresses, PROTOCOL, login, settings=QUICK) as calls:
+        async with RpcClient(addresses, PROTOCOL, login, settings=PATIENT) as calls:
             with pytest.raises(Exception, match="nobody knows this token"):
                 await calls.call(ECHO, number(1))
     assert second.connections == 0
@@ -230,7 +230,7 @@ async def test_another_login_means_another_connection() -> None:
     old, new = Token(b"old", b"1", "K"), Token(b"new", b"2", "K")
     async with RpcServer({"echo": answer}, token=old) as server:
         login = Login(user="", token=old)
-        async with RpcClient([server.address], PROTOCOL, login, settings=QUICK) as calls:
+        async with RpcClient([server.address], PROTOCOL, login, settings=PATIENT) as calls:
             await calls.call(ECHO, number(1))
             server.token = new
             await calls.call(ECHO, number(2))
@@ -259,9 +259,12 @@ async def test_calls_in_flight_outlive_a_new_login(server: RpcServer) -> None:
 
 
 async def test_a_dead_hosts_timeout_is_a_reason_to_go_on(second: RpcServer) -> None:
+    has_left = asyncio.Event()
+
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
+        has_left.set()
 
     listener = await asyncio.start_server(mute, "127.0.0.1", 0)
     async with listener:
@@ -269,6 +272,7 @@ async def test_a_dead_hosts_timeout_is_a_reason_to_go_on(second: RpcServer) -> N
         settings = RpcSettings(call_timeout_s=0.05)
         async with RpcClient([silent, second.address], PROTOCOL, ALICE, settings=settings) as calls:
             assert (await calls.call(ECHO, number(1))).priority == 1
+        await has_left.wait()
 
 
 def test_no_address_at_all() -> None:

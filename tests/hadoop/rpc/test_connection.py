@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.hadoop.rpc.echo import ALICE, ECHO, PROTOCOL, QUICK, answer, number
+from tests.hadoop.rpc.echo import ALICE, ECHO, PATIENT, PROTOCOL, answer, number
 from tests.hadoop.rpc.server import HangUpError, JavaError, Received, RpcServer
 from ytf.hadoop.conf import Address
 from ytf.hadoop.proto.records_pb2 import Priority
@@ -33,7 +33,7 @@ TOKEN = Token(b"\x0a\x04name", b"\x01\x02", "K", "s")
 
 @asynccontextmanager
 async def connected(
-    server: RpcServer, login: Login = ALICE, settings: RpcSettings = QUICK
+    server: RpcServer, login: Login = ALICE, settings: RpcSettings = PATIENT
 ) -> AsyncIterator[RpcConnection]:
     connection = await connect(server.address, PROTOCOL, login, settings)
     try:
@@ -109,7 +109,7 @@ async def test_wrong_tokens_are_refused() -> None:
             (Token(TOKEN.identifier, b"wrong", "K"), AuthenticationError),
         ):
             with pytest.raises(error):
-                await connect(server.address, PROTOCOL, Login(user="", token=wrong), QUICK)
+                await connect(server.address, PROTOCOL, Login(user="", token=wrong), PATIENT)
 
 
 async def test_a_bare_name_where_tokens_are_wanted_is_refused() -> None:
@@ -282,9 +282,9 @@ async def test_pings_are_sent_while_a_call_waits(server: RpcServer) -> None:
 async def test_nobody_there(server: RpcServer) -> None:
     await server.stop()
     with pytest.raises(NotExecutedError, match="cannot connect to EchoProtocol at"):
-        await connect(server.address, PROTOCOL, ALICE, QUICK)
+        await connect(server.address, PROTOCOL, ALICE, PATIENT)
     with pytest.raises(NotExecutedError, match="cannot connect"):
-        await connect(Address("no-such-host.invalid", 1), PROTOCOL, ALICE, QUICK)
+        await connect(Address("no-such-host.invalid", 1), PROTOCOL, ALICE, PATIENT)
 
 
 async def test_a_server_that_accepts_and_says_nothing() -> None:
