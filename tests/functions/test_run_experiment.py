@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -216,26 +218,36 @@ def test_a_pytorch_experiment_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch
         _run(monkeypatch, PytorchExperiment(None, print, []), "worker")
 
 
-def test_summaries_for_hdfs_need_a_client_and_that_is_said_before_the_training(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setitem(sys.modules, "hdfs_native", None)
-    experiment = PytorchExperiment(None, print, [], tensorboard_hdfs_dir="hdfs://a/b")
-    with pytest.raises(ValueError, match="needs the package hdfs-native"):
-        _run(monkeypatch, experiment, "worker")
-
-
-def test_summaries_of_each_process_are_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("torch", "torch.distributed", "torch.utils", "torch.utils.data"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
+@pytest.fixture
+def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A PyTorch that computes nothing, in a working directory of its own."""
     (tmp_path / "torch.py").write_text(TORCH)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
+        del sys.modules[name]
 
+
+@pytest.mark.parametrize(
+    ("missing", "folder", "message"),
+    [
+        ("hdfs_native", "hdfs://a/b", "the package hdfs-native"),
+        ("torch.utils.tensorboard", "kept", "TensorBoard"),
+    ],
+)
+def test_what_summaries_for_hdfs_need_is_said_before_the_training(
+    missing: str, folder: str, message: str, torch: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    importlib.import_module("torch")
+    monkeypatch.setitem(sys.modules, missing, None)
+    experiment = PytorchExperiment(None, print, [], tensorboard_hdfs_dir=folder)
+    with pytest.raises(ValueError, match=f"tensorboard_hdfs_dir needs {message}"):
+        _run(monkeypatch, experiment, "worker")
+
+
+def test_summaries_of_each_process_are_copied(torch: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def train(model: object, data: object, device: str, rank: int, writer: Any) -> None:
         writer.add_scalar("rank", rank)
 

@@ -193,9 +193,11 @@ def train_pytorch(experiment: Any) -> None:
         )
     rank = int(os.environ["RANK"])
     summaries = os.path.join("summaries", f"worker{rank}")
-    keep_summaries = None
-    if experiment.tensorboard_hdfs_dir:
-        keep_summaries = summaries_copier(summaries, experiment.tensorboard_hdfs_dir)
+    kept = experiment.tensorboard_hdfs_dir
+    keep_summaries = summaries_copier(summaries, kept) if kept else None
+    writer = summary_writer(summaries)
+    if writer is None and kept:
+        raise ValueError("tensorboard_hdfs_dir needs TensorBoard in the environment of the tasks")
     torch = importlib.import_module("torch")
     distributed = importlib.import_module("torch.distributed")
     data = importlib.import_module("torch.utils.data")
@@ -214,7 +216,6 @@ def train_pytorch(experiment: Any) -> None:
         device_ids=[device] if gpus else None,
         **(experiment.ddp_args._asdict() if experiment.ddp_args else {}),
     )
-    writer = summary_writer(summaries)
     experiment.main_fn(
         model, data.DataLoader(experiment.train_dataset, **args), device, rank, writer
     )
