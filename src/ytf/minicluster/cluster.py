@@ -191,7 +191,10 @@ class MiniCluster:
         """
         with self._lock():
             if self.directory.record.exists():
-                self._supervisor.stop_all()
+                if keep:
+                    self._supervisor.stop_all()
+                else:
+                    self._supervisor.kill_all()
             if not keep:
                 if self.directory.root.is_dir():
                     shutil.rmtree(self.directory.root, onerror=_unless_gone)

@@ -117,11 +117,16 @@ class DaemonSupervisor:
         processes.terminate([self.directory.pid(name) for name in names], GRACE_S)
 
     def stop_all(self) -> None:
-        """End every daemon and every container."""
+        """End every daemon and every container, in such an order that they can start again."""
         # NodeManagers first: they end their containers and unregister from the
         # ResourceManager, for which they would wait if it were gone.
         self.stop(daemon.name for daemon in self.of_kind(NODE_MANAGER))
         self.stop(self.record.daemons)
+        processes.kill_all_of(self.directory.root)
+
+    def kill_all(self) -> None:
+        """End every daemon and every container at once: the cluster is not to start again."""
+        self._expected_down.update(self.record.daemons)
         processes.kill_all_of(self.directory.root)
 
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float) -> None:
