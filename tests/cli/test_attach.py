@@ -180,11 +180,13 @@ class Terminal:
 
 
 def test_ctrl_c_is_the_clients_to_handle(environ: dict[str, str]) -> None:
+    # It waits for the signal itself: one that comes just before input() would be lost on it.
     code = (
-        "try:\n"
-        "  print('ready', flush=True)\n"
-        "  input()\n"
-        "except KeyboardInterrupt: print('caught', flush=True)\n"
+        "import signal\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\n"
+        "print('ready', flush=True)\n"
+        "signal.sigwait({signal.SIGINT})\n"
+        "print('caught', flush=True)\n"
         "print('got ' + input(), flush=True)\n"
     )
     client = f'{sys.executable} -c "{code}"'

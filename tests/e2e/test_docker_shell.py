@@ -53,16 +53,18 @@ def job(ytf: Ytf, engine: Engine, request: pytest.FixtureRequest) -> Iterator[Jo
         engine.wait_empty()
 
 
-def sleepers() -> list[int]:
-    """The processes that ``DAEMONS`` has started."""
+def sleepers(ytf: Ytf) -> list[int]:
+    """The processes that ``DAEMONS`` has started in this test."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for place in Path("/proc").glob("[0-9]*"):
         try:
-            words = path.read_bytes().split(b"\0")
+            words = (place / "cmdline").read_bytes().split(b"\0")
+            variables = (place / "environ").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if words[:1] == [b"sleep"] and words[1:2] in ([b"10071"], [b"10072"]):
-            found.append(int(path.parent.name))
+        is_daemon = words[:1] == [b"sleep"] and words[1:2] in ([b"10071"], [b"10072"])
+        if is_daemon and f"GATE={ytf.gate}".encode() in variables:
+            found.append(int(place.name))
     return found
 
 
@@ -117,17 +119,19 @@ def test_no_process_of_a_shell_is_left(job: Job, end: str) -> None:
     if end == "by itself":
         out, _ = client.communicate(timeout=60)
         assert (out, client.returncode) == ("done\n", 0)
-        assert sleepers() == []
+        assert sleepers(job.ytf) == []
     else:
         process = shell_process(job, "worker:0")
-        eventually(lambda: len(sleepers()) == 2, describe="what it starts")
+        eventually(lambda: len(sleepers(job.ytf)) == 2, describe="what it starts")
         victims = {"client": [client.pid], "shell process": [process]}.get(
             end, [client.pid, process]
         )
         stop(*victims)
         kill(*victims)
         wait_dead(process)
-        eventually(lambda: not sleepers(), describe=lambda: f"the end of {sleepers()}")
+        eventually(
+            lambda: not sleepers(job.ytf), describe=lambda: f"the end of {sleepers(job.ytf)}"
+        )
         client.communicate(timeout=60)
     assert task(job.status(), "worker:0").state.value == "RUNNING"
 
