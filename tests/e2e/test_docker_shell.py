@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -57,14 +57,13 @@ def sleepers(ytf: Ytf) -> list[int]:
     """The processes that ``DAEMONS`` has started in this test."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
-        try:
+        with suppress(FileNotFoundError, ProcessLookupError):
             words = (place / "cmdline").read_bytes().split(b"\0")
-            variables = (place / "environ").read_bytes().split(b"\0")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        is_daemon = words[:1] == [b"sleep"] and words[1:2] in ([b"10071"], [b"10072"])
-        if is_daemon and f"GATE={ytf.gate}".encode() in variables:
-            found.append(int(place.name))
+            if words[:1] != [b"sleep"] or words[1:2] not in ([b"10071"], [b"10072"]):
+                continue
+            # Those of other tests have another gate.
+            if f"GATE={ytf.gate}".encode() in (place / "environ").read_bytes().split(b"\0"):
+                found.append(int(place.name))
     return found
 
 
