@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ytf.decoding import convert, decode_json
 from ytf.errors import InternalError, NotFoundError, UnreachableError, did_you_mean
 from ytf.specs.ids import JobId, TaskId
 from ytf.specs.status import ClusterSpec, JobEvent, JobRecord, JobStatus
@@ -45,7 +46,7 @@ def signed_call(
 def decode(answer: Answer, kind: type[_T]) -> _T:
     """Return the value in an answer; raises ``UnreachableError`` if it is not understood."""
     try:
-        return msgspec.json.decode(answer.body, type=kind)
+        return decode_json(answer.body, kind)
     except (msgspec.DecodeError, RecursionError) as exc:
         raise UnreachableError(
             f"the answer of the job is not understood: {exc}",
@@ -76,7 +77,7 @@ def decode_cluster_spec(answer: Answer | None, record: JobRecord | None) -> Clus
     """Return the cluster spec from the master's answer or, without an answer, from the record."""
     if answer is None:
         recorded = None if record is None else record.cluster_spec
-        return None if recorded is None else msgspec.convert(recorded, ClusterSpec)
+        return None if recorded is None else convert(recorded, ClusterSpec)
     if answer.status == 404:
         return None
     return decode(answer, ClusterSpec)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ytf.decoding import decode_json
 from ytf.machine import event_text
 from ytf.machine.commands import AnyCommand, LaunchStarter
 from ytf.machine.events import AnyEvent
@@ -39,7 +40,7 @@ class Projection:
         ``entries`` are the events after the snapshot, each with the time it was seen.
         """
         if snapshot is not None:
-            kept = msgspec.json.decode(snapshot, type=_Snapshot)
+            kept = decode_json(snapshot, _Snapshot)
             self.machine = Machine(self.machine.spec, kept.state)
             self.events = kept.events
             self._tasks = {c: known.task for c, known in kept.state.containers.items()}

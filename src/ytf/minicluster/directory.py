@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ytf.decoding import decode_json
 from ytf.errors import NotFoundError, SettingsError
 from ytf.minicluster.daemons import Daemon, daemon_kinds, free_ports
 from ytf.minicluster.options import ClusterOptions
@@ -98,7 +99,7 @@ class ClusterRecord:
         if it is not the record of a cluster.
         """
         try:
-            return msgspec.json.decode(file.read_bytes(), type=cls)
+            return decode_json(file.read_bytes(), cls)
         except FileNotFoundError:
             raise NotFoundError(
                 f"there is no cluster in {file.parent}", hint="start one with: ytf cluster up"

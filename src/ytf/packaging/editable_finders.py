@@ -15,6 +15,8 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from ytf.decoding import convert, decode_json
+
 _MESON_PLAN = os.path.join("meson-info", "intro-install_plan.json")
 _MESON_PACKAGES = ("{py_platlib}", "{py_purelib}")
 
@@ -101,7 +103,7 @@ def _module_files(modules: dict[str, str]) -> Iterator[MappedSource]:
 def _meson(plan: str) -> Iterator[MappedSource]:
     try:
         with open(plan, "rb") as file:
-            sections = msgspec.json.decode(file.read(), type=_MesonPlan)
+            sections = decode_json(file.read(), _MesonPlan)
     except (OSError, msgspec.DecodeError):
         return
     for section in sections.values():
@@ -118,6 +120,6 @@ def _meson(plan: str) -> Iterator[MappedSource]:
 
 def _strings(value: ast.expr) -> dict[str, str]:
     try:
-        return msgspec.convert(ast.literal_eval(value), dict[str, str])
+        return convert(ast.literal_eval(value), dict[str, str])
     except (ValueError, msgspec.ValidationError):
         return {}

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ytf.decoding import decode_json
 from ytf.packaging.editable_finders import MappedSource, mapped_sources
 from ytf.packaging.installation import record_paths
 from ytf.packaging.layers import LayerEntry, Skip, file_entry, walk
@@ -117,7 +118,7 @@ def unshipped_editable_installs(folder: str) -> list[str]:
 def _is_editable(info: str) -> bool:
     try:
         with open(os.path.join(info, "direct_url.json"), "rb") as file:
-            return msgspec.json.decode(file.read(), type=_DirectUrl).dir_info.editable
+            return decode_json(file.read(), _DirectUrl).dir_info.editable
     except (OSError, msgspec.DecodeError):
         return False
 

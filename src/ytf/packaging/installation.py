@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ytf.decoding import convert, decode_json
 from ytf.errors import SettingsError
 from ytf.packaging import interpreter_script
 from ytf.packaging.layers import Bytecode
@@ -58,7 +59,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 def current() -> Installation:
     """Return the Python that runs this process."""
-    return _checked(msgspec.convert(interpreter_script.interpreter_facts(), Installation))
+    return _checked(convert(interpreter_script.interpreter_facts(), Installation))
 
 
 def at(path: Path) -> Installation:
@@ -86,7 +87,7 @@ def at(path: Path) -> Installation:
             hint="make the environment again; the Python it was made with may be gone",
         )
     try:
-        return _checked(msgspec.json.decode(done.stdout, type=Installation))
+        return _checked(decode_json(done.stdout, Installation))
     except msgspec.DecodeError as exc:
         raise SettingsError(
             f"{python} does not answer as a Python does",

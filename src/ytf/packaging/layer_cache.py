@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from ytf.decoding import decode_json
 from ytf.home import home_directory, make_private_directory
 from ytf.packaging.archives import SUFFIX, Archive, compile_modules, pack
 from ytf.packaging.layers import (
@@ -53,7 +54,7 @@ class LayerCache:
         """Return the layer of these files; reads them only if they may have changed."""
         place = self._index / content.fingerprint()
         try:
-            layer = msgspec.json.decode(place.read_bytes(), type=Layer)
+            layer = decode_json(place.read_bytes(), Layer)
             # If another process has just removed it, this raises FileNotFoundError.
             os.utime(place)
         except (FileNotFoundError, msgspec.DecodeError):

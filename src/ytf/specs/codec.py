@@ -22,6 +22,7 @@ from typing import NoReturn
 
 import msgspec
 
+from ytf.decoding import convert
 from ytf.errors import SpecError, shown, under
 from ytf.specs.amounts import parse_memory
 from ytf.specs.check import check
@@ -41,7 +42,7 @@ def from_dict(data: object) -> JobSpec:
         raise SpecError("there is no job spec in it: it is empty", hint="begin with groups:")
     data = _normalized(data)
     try:
-        spec = msgspec.convert(data, JobSpec)
+        spec = convert(data, JobSpec)
     except msgspec.ValidationError as exc:
         raise decode_error(data, JobSpec) from exc
     check(spec)

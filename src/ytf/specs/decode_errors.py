@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import types
 from enum import Enum
-from typing import Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
+from ytf.decoding import convert
 from ytf.errors import SpecError, did_you_mean, listed, shown, under
 
 _WORDS: dict[object, str] = {
@@ -74,9 +75,9 @@ def _item_error(data: dict[object, object], wanted: object, path: str) -> SpecEr
     return _wrong_type(data, wanted, path)
 
 
-def _fits(data: object, wanted: object) -> bool:
+def _fits(data: object, wanted: Any) -> bool:
     try:
-        msgspec.convert(data, wanted)
+        convert(data, wanted)
     except msgspec.ValidationError:
         return False
     return True

@@ -23,9 +23,10 @@ from ytf.backends.api import (
 from ytf.backends.local.directories import JobDirectories, is_job_id
 from ytf.backends.local.job_handle import LocalJobHandle
 from ytf.backends.local.job_processes import MASTER_COMMAND
+from ytf.decoding import decode_json
 from ytf.errors import NotFoundError, SettingsError, UnreachableError, did_you_mean
 from ytf.specs.ids import JobId
-from ytf.specs.status import JobState, JobStatus, JobSummary
+from ytf.specs.status import JobInfo, JobState, JobStatus, JobSummary
 
 if TYPE_CHECKING:
     from ytf.backends.api import Plan
@@ -139,7 +140,7 @@ class LocalJobBackend:
     def _summary(self, job: JobId) -> JobSummary | None:
         try:
             record = self.home.record(job).read_bytes()
-            return msgspec.json.decode(record, type=_RecordSummary).status
+            return decode_json(record, _RecordSummary).status
         except FileNotFoundError:
             pass
         handle = LocalJobHandle(
@@ -160,17 +161,17 @@ class LocalJobBackend:
         staging = self.home.staging(job)
         try:
             spec = from_json((staging / "spec.json").read_bytes())
-            about = msgspec.json.decode((staging / "job.json").read_bytes())
+            about = decode_json((staging / "job.json").read_bytes(), JobInfo)
         except FileNotFoundError:
             return None
         return JobSummary(
             id=job,
             name=spec.name,
-            user=about["user"],
+            user=about.user,
             queue=spec.queue,
             backend=self.name,
             state=JobState.SUBMITTED,
-            started=about["submitted_at"],
+            started=about.submitted_at,
         )
 
     # The last method, because its name hides the type ``list`` in the rest of the class.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from ytf.backends.api import MasterContext
 from ytf.backends.local.container_backend import LocalContainerBackend
 from ytf.backends.local.records import read_kill_note
+from ytf.decoding import decode_json
 from ytf.machine.events import KillRequested
 from ytf.specs import codec
 from ytf.specs.status import JobInfo
@@ -24,7 +23,7 @@ def master_context(job_dir: Path, attempt: int) -> MasterContext:
     secret = (job_dir / "secret").read_bytes()
     return MasterContext(
         spec=codec.from_json((job_dir / "spec.json").read_bytes()),
-        info=msgspec.json.decode((job_dir / "job.json").read_bytes(), type=JobInfo),
+        info=decode_json((job_dir / "job.json").read_bytes(), JobInfo),
         secret=secret,
         attempt=attempt,
         journal=LocalBlobs(job_dir / "journal"),

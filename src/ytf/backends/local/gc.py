@@ -22,6 +22,7 @@ from ytf.backends.local.finalize import (
 )
 from ytf.backends.local.job_processes import MASTER_COMMAND, master_is_alive, node_is_alive
 from ytf.backends.registry_access import RegistryLeftovers
+from ytf.decoding import decode_json
 from ytf.errors import RefusedError, YtfError
 from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec
@@ -96,7 +97,7 @@ def gc_registries(
         with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
             data = home.record(job).read_bytes()
             if _ZOOKEEPER in data:
-                record = msgspec.json.decode(data, type=_Record)
+                record = decode_json(data, _Record)
                 spec = record.spec
                 removed.append(
                     leftovers.remove(

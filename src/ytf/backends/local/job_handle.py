@@ -11,8 +11,6 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from ytf import processes
 from ytf.backends import master_api
 from ytf.backends.api import (
@@ -40,6 +38,7 @@ from ytf.backends.local.job_processes import (
 from ytf.backends.local.log_reader import read_logs
 from ytf.backends.local.records import write_kill_note
 from ytf.backends.master_api import WaitResponse
+from ytf.decoding import decode_json
 from ytf.errors import (
     NotFoundError,
     OutcomeUnknownError,
@@ -332,7 +331,7 @@ class LocalJobHandle:
         return self._home.record(self.job).exists()
 
     def _record(self) -> JobRecord:
-        return msgspec.json.decode(self._home.record(self.job).read_bytes(), type=JobRecord)
+        return decode_json(self._home.record(self.job).read_bytes(), JobRecord)
 
     def _logs_are_complete(self) -> bool:
         try:

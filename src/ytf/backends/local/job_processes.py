@@ -19,6 +19,7 @@ import msgspec
 
 from ytf import processes
 from ytf.backends.api import MasterAddress
+from ytf.decoding import decode_json
 from ytf.errors import InternalError
 from ytf.wire.http_client import ChannelError
 
@@ -49,7 +50,7 @@ def find_master(staging: Path) -> LocalMaster:
     """Return the newest master of a staged job; raises ``NoMasterError``."""
     path = staging / "master.json"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=LocalMaster)
+        return decode_json(path.read_bytes(), LocalMaster)
     except FileNotFoundError as exc:
         raise NoMasterError(f"there is no {path}") from exc
     except msgspec.DecodeError as exc:

@@ -27,6 +27,7 @@ import msgspec
 
 from ytf import processes
 from ytf.backends.yarn.launch_contexts import StarterResources
+from ytf.decoding import decode_json
 from ytf.errors import SettingsError, YtfError
 from ytf.hadoop.conf import Configuration, RmService, rm_addresses
 from ytf.log import log
@@ -242,7 +243,7 @@ class JobHome:
         """The job's record; None before its end."""
         try:
             return self._read(
-                f"{self.history}/{_RECORD}", lambda data: msgspec.json.decode(data, type=JobRecord)
+                f"{self.history}/{_RECORD}", lambda data: decode_json(data, JobRecord)
             )
         except FileNotFoundError:
             return None
@@ -278,9 +279,7 @@ class JobHome:
         self.files.delete(self.staging)
 
     def _read_as(self, name: str, type_: type[T]) -> T:
-        return self._read(
-            f"{self.staging}/{name}", lambda data: msgspec.json.decode(data, type=type_)
-        )
+        return self._read(f"{self.staging}/{name}", lambda data: decode_json(data, type_))
 
     def _read(self, path: str, decode: Callable[[bytes], T]) -> T:
         data = b"".join(self.files.read(path, 0, MOST_BYTES + 1))
@@ -305,7 +304,7 @@ def too_long_error(uri: str) -> UnreadableJobError:
 
 
 def _decode_job(data: bytes) -> StagedJob:
-    encoded = msgspec.json.decode(data, type=_EncodedJob)
+    encoded = decode_json(data, _EncodedJob)
     return StagedJob(
         info=encoded.info,
         spec=codec.from_json(bytes(encoded.spec)),

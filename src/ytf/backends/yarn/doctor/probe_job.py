@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import msgspec
-
 from ytf.backends.checks import CheckFinding, compare_clocks, failed, note, ok
 from ytf.backends.yarn.doctor.cluster import Cluster
 from ytf.backends.yarn.doctor.hdfs_checks import scratch_directory
 from ytf.backends.yarn.doctor.node_check import NodeFacts
+from ytf.decoding import decode_json
 from ytf.specs.amounts import format_bytes
 from ytf.specs.checks import CheckName, CheckState
 from ytf.specs.event_kinds import EventKind
@@ -79,7 +78,7 @@ class YarnProbeJob:
         """Read what the task has written."""
         data = b"".join(self._cluster.files.read(self._facts, 0, _MOST_BYTES))
         try:
-            facts = msgspec.json.decode(data, type=NodeFacts)
+            facts = decode_json(data, NodeFacts)
         except ValueError as exc:
             return failed(
                 f"what the task wrote to {self._facts} cannot be read: {exc}",
