@@ -182,10 +182,14 @@ def test_gently_means_sigterm(run: Run) -> None:
 
 
 def test_gently_waits_for_the_group_when_the_shell_is_gone(run: Run) -> None:
+    # It waits for the signal itself: one that comes just before a sleep() would be lost on it.
     saver = (
-        "import signal, sys, time\n"
-        "def save(*_): time.sleep(0.3); print('saved', flush=True); sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, save); print('ready', flush=True); time.sleep(1000)"
+        "import signal, time\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
+        "print('ready', flush=True)\n"
+        "signal.sigwait({signal.SIGTERM})\n"
+        "time.sleep(0.3)\n"
+        "print('saved', flush=True)\n"
     )
     running = run(f'{sys.executable} -I -S -c "{saver}"; true')
     eventually(lambda: "ready" in running.output(), describe="the saver")
