@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,6 +13,7 @@ import yaml
 from tests import engine as engines
 from tests.engine import Engine
 from tests.yarn.driver import HERE, HOLD, Yarn
+from ytf.minicluster import ClusterOptions, MiniCluster
 from ytf.starter.engine import LABEL
 from ytf.testing.waiting import eventually
 
@@ -95,3 +97,27 @@ def test_an_image_that_the_nodes_do_not_have(yarn: Yarn, engine: Engine) -> None
     status = yarn.wait(job, "FAILED")
     assert "the image localhost/nope:7 is not on this node" in status["diagnostics"]
     assert "exited with code 6" in status["diagnostics"]
+
+
+@pytest.mark.parametrize("with_node", [True, False])
+def test_a_cluster_that_is_removed_leaves_no_container(
+    yarn_home: Path, tmp_path: Path, engine: Engine, with_node: bool
+) -> None:
+    (tmp_path / "gate").mkdir()
+    with MiniCluster(
+        tmp_path / "cluster", ClusterOptions(nodes=1), stop_with_owner=True
+    ) as cluster:
+        yarn = Yarn(cluster, yarn_home, tmp_path)
+        submit(
+            yarn,
+            engine,
+            groups={"worker": {"count": 1, "resources": {"memory": 128}}},
+            command=HERE + HOLD,
+            output=str(yarn.work / "gate"),
+            task_env={"GATE": str(yarn.work / "gate")},
+        )
+        yarn.wait_running(["worker:0"])
+        assert len(engine.containers()) == 1
+        if not with_node:
+            cluster.kill("nm1")
+    assert engine.containers() == []

@@ -117,22 +117,20 @@ def all_of(cluster: Path) -> list[int]:
     """The pids of all live daemons and containers of a cluster.
 
     They are recognised by their environment, so it does not matter which
-    process started them: a daemon has ``YTF_CLUSTER``, a container the local
-    directories of its NodeManager.
+    process started them.
     """
-    daemon = os.fsencode(f"{CLUSTER_VARIABLE}={cluster}")
-    container = os.fsencode(f"LOCAL_DIRS={cluster}/")
-    found = []
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-        try:
-            environ = Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        if daemon in environ or any(entry.startswith(container) for entry in environ):
-            reap(pid)
-            if start_ticks(pid) is not None:
-                found.append(pid)
-    return found
+    return _having(f"\0{CLUSTER_VARIABLE}={cluster}\0") + containers_of(cluster)
+
+
+def containers_of(cluster: Path) -> list[int]:
+    """The pids of what runs in containers of a cluster: each has its NodeManager's directories."""
+    return _having(f"\0LOCAL_DIRS={cluster}/")
+
+
+def terminate_containers(cluster: Path, grace_s: float) -> None:
+    """Send SIGTERM to what runs in containers; return when it has ended, or after ``grace_s``."""
+    kill(containers_of(cluster), signal.SIGTERM)
+    _wait_until(lambda: not containers_of(cluster), grace_s)
 
 
 class OwnerWatchdog:
@@ -171,3 +169,18 @@ def _wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
             return False
         time.sleep(_POLL_S)
     return True
+
+
+def _having(text: str) -> list[int]:
+    """The pids of live processes whose environment, between zero bytes, contains a text."""
+    found = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            environ = Path("/proc", str(pid), "environ").read_bytes()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if os.fsencode(text) in b"\0" + environ + b"\0":
+            reap(pid)
+            if start_ticks(pid) is not None:
+                found.append(pid)
+    return found

@@ -118,16 +118,25 @@ class DaemonSupervisor:
 
     def stop_all(self) -> None:
         """End every daemon and every container, in such an order that they can start again."""
-        # NodeManagers first: they end their containers and unregister from the
-        # ResourceManager, for which they would wait if it were gone.
-        self.stop(daemon.name for daemon in self.of_kind(NODE_MANAGER))
+        # NodeManagers first: they unregister from the ResourceManager, for which they would
+        # wait if it were gone.
+        self._stop_nodes()
         self.stop(self.record.daemons)
         processes.kill_all_of(self.directory.root)
 
     def kill_all(self) -> None:
-        """End every daemon and every container at once: the cluster is not to start again."""
+        """End every container, and every daemon at once: the cluster is not to start again."""
         self._expected_down.update(self.record.daemons)
+        if processes.containers_of(self.directory.root):
+            self._stop_nodes()
         processes.kill_all_of(self.directory.root)
+
+    def _stop_nodes(self) -> None:
+        """End the NodeManagers, which end their containers, and containers that have none."""
+        self.stop(daemon.name for daemon in self.of_kind(NODE_MANAGER))
+        # A starter, or what it leaves beside it, removes its docker container. It could not if
+        # all its processes were killed at once, like daemons.
+        processes.terminate_containers(self.directory.root, GRACE_S)
 
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float) -> None:
         """Return when ``condition`` is true. A daemon that does not answer makes it false.
