@@ -152,3 +152,35 @@ def _start(words: tuple[str, ...], conf: Path, home: Path) -> subprocess.Popen[s
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+INTERRUPTED = """
+import gc, signal, sys
+from ytf.backends.yarn.rm_client import RmClient
+from ytf.hadoop.conf import Configuration
+
+class Interrupted(BaseException):
+    pass
+
+def interrupt(number, frame):
+    raise Interrupted
+
+async def metrics(rm):
+    return await rm.metrics()
+
+signal.signal(signal.SIGALRM, interrupt)
+rm = RmClient(Configuration.of({"yarn.resourcemanager.address": sys.argv[1]}, environ={}), "alice")
+for number in range(1, 51):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, number * 100e-6)
+        rm.call(metrics)
+    except Interrupted:
+        gc.collect()
+"""
+
+
+def test_a_signal_at_any_moment_of_a_call_is_all_that_is_told(hung: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, hung], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")

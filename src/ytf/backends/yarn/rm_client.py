@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 import msgspec
@@ -26,6 +29,8 @@ _FAILOVER = RetryPolicy(total_s=30.0, pause_s=0.5, silence_s=ANSWER_S)
 """With several ResourceManagers: how long to wait until one of them is active. If not even a
 standby answers, there is nothing to wait for."""
 
+_LONGEST_WAIT_S = 0.2
+
 
 @dataclass(frozen=True)
 class RmClient:
@@ -41,7 +46,7 @@ class RmClient:
         does not listen or does not answer is reported within seconds. Of several
         ResourceManagers each is tried, and a failover is waited for.
         """
-        return _run(self._call(request))
+        return _run(partial(self._call, request))
 
     async def _call(self, request: Callable[[ApplicationClient], Awaitable[T]]) -> T:
         addresses = rm_addresses(self.conf, RmService.CLIENT)
@@ -77,19 +82,25 @@ class RmClient:
         )
 
 
-def _run(work: Coroutine[object, object, T]) -> T:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    # A notebook calls from within its event loop: run in a thread of its own.
-    answer: Future[T] = Future()
+def _run(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run a call in a thread of its own.
+
+    This thread may have an event loop already, in a notebook. And it gets the signals: what
+    their handlers raise would leave an event loop half made or half closed behind. It would
+    also spoil the locks of ``threading``, so the thread is started and waited for without.
+    """
+    answered: SimpleQueue[Future[T]] = SimpleQueue()
 
     def run() -> None:
+        answer: Future[T] = Future()
         try:
-            answer.set_result(asyncio.run(work))
+            answer.set_result(asyncio.run(work()))
         except BaseException as error:
             answer.set_exception(error)
+        answered.put(answer)
 
-    threading.Thread(target=run, daemon=True).start()
-    return answer.result()
+    _thread.start_new_thread(run, ())
+    while True:
+        # A signal that comes just before Python waits is handled after it has waited.
+        with suppress(Empty):
+            return answered.get(timeout=_LONGEST_WAIT_S).result()
