@@ -2,11 +2,12 @@
 
 msgspec finds out how to decode a class when it is first asked to. If two threads do that at
 the same time, one may use what the other has not finished, and the process crashes (seen
-with 0.21, of two submissions in one process). So it is done here, by one thread at a time.
+with 0.22, of two submissions in one process). So it is done here, by one thread at a time.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any, TypeVar
 
@@ -14,7 +15,6 @@ import msgspec
 
 T = TypeVar("T")
 
-_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 _making = threading.Lock()
 
 
@@ -31,8 +31,10 @@ def convert(data: object, kind: type[T]) -> T:
 
 
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    found = _decoders.get(kind)
-    if found is None:
-        with _making:
-            found = _decoders[kind] = msgspec.json.Decoder(kind)
-    return found
+    with _making:
+        return _make_decoder(kind)
+
+
+@functools.cache
+def _make_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
