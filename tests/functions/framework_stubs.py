@@ -33,10 +33,16 @@ def module(name, **has):
 class SummaryWriter:
     def __init__(self, folder):
         os.makedirs(folder)
+        self.folder = folder
         self.file = open(folder + "/events", "w")
         self.close = self.file.close
     def add_scalar(self, tag, value):
         self.file.write("%s=%s" % (tag, value))
+    def add_hparams(self, values, metrics):
+        below = SummaryWriter(self.folder + "/1")
+        for tag, value in {**values, **metrics}.items():
+            below.add_scalar(tag, value)
+        below.close()
 cuda = types.SimpleNamespace(device_count=int)
 nn = types.SimpleNamespace(
     parallel=types.SimpleNamespace(DistributedDataParallel=lambda model, **options: model)

@@ -250,6 +250,7 @@ def test_what_summaries_for_hdfs_need_is_said_before_the_training(
 def test_summaries_of_each_process_are_copied(torch: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def train(model: object, data: object, device: str, rank: int, writer: Any) -> None:
         writer.add_scalar("rank", rank)
+        writer.add_hparams({"rate": 0.1}, {})
 
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
@@ -257,4 +258,9 @@ def test_summaries_of_each_process_are_copied(torch: None, monkeypatch: pytest.M
         experiment = PytorchExperiment(model, train, [], tensorboard_hdfs_dir="kept")
         _run(monkeypatch, experiment, "worker")
     found = {str(each.parent): each.read_text() for each in Path("kept").rglob("events")}
-    assert found == {"kept/worker0": "rank=0", "kept/worker1": "rank=1"}
+    assert found == {
+        "kept/worker0": "rank=0",
+        "kept/worker0/1": "rate=0.1",
+        "kept/worker1": "rank=1",
+        "kept/worker1/1": "rate=0.1",
+    }

@@ -56,6 +56,7 @@ from ytf import PytorchExperiment, TaskSpec, run_on_yarn
 def train(model, batches, device, rank, writer):
     with open("cuda/lib 64/libcuda.txt") as file:
         writer.add_scalar("cuda", file.read())
+    writer.add_hparams({"rate": 0.1}, {})
 
 summaries = sys.argv[2]
 
@@ -89,9 +90,10 @@ def test_cuda_comes_from_hdfs_and_summaries_go_there(yarn: Yarn) -> None:
     (yarn.work / "example.py").write_text(PYTORCH)
     url = f"{yarn.cluster.hdfs_url}{root}"
     for _ in range(2):  # the second one replaces what the first one has left
-        argv = ("python", "example.py", f"{url}/cuda's.tar.gz", f"{url}/summaries/")
+        argv = ("python", "example.py", f"{url}/cuda's.tar.gz", f"{url}/50%20#1?/")
         done = yarn.run(*argv, timeout_s=300)
         yarn.nothing_is_left(done.stdout.strip())
-        written = yarn.files.read(f"{root}/summaries/worker0/events")
-        assert b"".join(written) == b"cuda=11.2"
+        for name, content in (("events", b"cuda=11.2"), ("1/events", b"rate=0.1")):
+            written = yarn.files.read(f"{root}/50%20#1?/worker0/{name}")
+            assert b"".join(written) == content
     yarn.files.delete(root)

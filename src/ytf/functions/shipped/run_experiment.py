@@ -14,7 +14,6 @@ import shlex
 import shutil
 import sys
 import time
-import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
@@ -241,8 +240,8 @@ def summaries_copier(folder: str, to: str) -> Callable[[], object]:
     What it needs is looked for now: nobody wants to hear of it after the training.
     """
     place = f"{to.rstrip('/')}/{os.path.basename(folder)}"
-    url = urllib.parse.urlsplit(place)
-    if not url.scheme:
+    scheme, has_scheme, rest = place.partition("://")
+    if not has_scheme:
         return lambda: shutil.copytree(folder, place, dirs_exist_ok=True)
     try:
         hdfs = importlib.import_module("hdfs_native")
@@ -250,14 +249,20 @@ def summaries_copier(folder: str, to: str) -> Callable[[], object]:
         raise ValueError(
             "tensorboard_hdfs_dir needs the package hdfs-native in the environment of the tasks"
         ) from None
-    client = hdfs.Client(f"{url.scheme}://{url.netloc}" if url.netloc else None)
-    client.mkdirs(url.path, create_parent=True)
+    host, _, path = rest.partition("/")
+    client = hdfs.Client(f"{scheme}://{host}" if host else None)
+    client.mkdirs(f"/{path}", create_parent=True)
 
     def copy() -> None:
-        for name in os.listdir(folder):
-            with open(os.path.join(folder, name), "rb") as source:
-                options = hdfs.WriteOptions(overwrite=True)
-                with client.create(f"{url.path}/{name}", options) as copied:
+        for below, _, names in os.walk(folder):
+            relative = os.path.relpath(below, folder)
+            target = f"/{path}" if relative == "." else f"/{path}/{relative}"
+            client.mkdirs(target, create_parent=True)
+            for name in names:
+                with (
+                    open(os.path.join(below, name), "rb") as source,
+                    client.create(f"{target}/{name}", hdfs.WriteOptions(overwrite=True)) as copied,
+                ):
                     while piece := source.read(1 << 20):
                         copied.write(piece)
 
