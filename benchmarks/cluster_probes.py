@@ -84,6 +84,10 @@ class ClusterProbes:
             raise
         return int(told["ContentSummary"]["length"])
 
+    def bytes_of_layers(self, store: str) -> int:
+        """How much all layers of a layer store have, without the small notes of who uses them."""
+        return self.bytes_below(store) - self.bytes_below(f"{store}/uses")
+
     def launches(self, job: str) -> list[Launched]:
         """Every container of an application that ran, as the nodes' logs tell it."""
         number = job.removeprefix("application_")

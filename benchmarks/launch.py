@@ -106,11 +106,11 @@ def compare(
     for turn in range(repeat):
         for launcher in launchers:
             for tasks in (FEW, MANY):
-                stored = ytf_stored(probes, ytf)
+                stored = probes.bytes_of_layers(ytf.layers)
                 run = bench.run(launcher, tasks)
                 runs.setdefault((launcher.name, tasks), []).append(run)
                 if launcher is ytf:
-                    uploads.append(ytf_stored(probes, ytf) - stored)
+                    uploads.append(probes.bytes_of_layers(ytf.layers) - stored)
                     breakdowns[tasks].append(
                         measure_breakdown(probes, ytf, run.submitted, run.last_start)
                     )
@@ -142,18 +142,13 @@ def compare(
     ]
 
 
-def ytf_stored(probes: ClusterProbes, ytf: Ytf) -> int:
-    """The bytes of all layers, without the small notes of who uses them."""
-    return probes.bytes_below(ytf.layers) - probes.bytes_below(f"{ytf.layers}/uses")
-
-
 def cold(bench: Bench, probes: ClusterProbes, ytf: Ytf, what: str, *options: str) -> list[Row]:
     """What nodes take to localize what they have never seen."""
     probes.forget_localized()
     run = bench.run(ytf, 1, *options)
     launched = probes.launches(run.submitted.job)
     localizing = [each.localized - each.asked for each in launched]
-    size = ytf_stored(probes, ytf)
+    size = probes.bytes_of_layers(ytf.layers)
     return [
         Row(f"cold node: localize {what}", max(localizing), "s"),
         Row(f"cold node: submit → command, {what}", run.started, "s"),

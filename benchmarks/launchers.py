@@ -18,6 +18,8 @@ from ytf.minicluster import MiniCluster
 from ytf.minicluster.releases import fetch
 
 TASK_MEMORY_MB = 128
+ENDED_S = 300.0
+"""How long a job may run."""
 SKEIN = "skein==0.8.2"
 """The last one there is."""
 
@@ -70,7 +72,7 @@ class Ytf:
     def wait(self, job: str) -> None:
         """Wait for the end of a job."""
         argv = [str(self._bin / "ytf"), "logs", "-f", job]
-        subprocess.run(argv, env=self._environ, check=True, capture_output=True)
+        subprocess.run(argv, env=self._environ, check=True, capture_output=True, timeout=ENDED_S)
 
     def events(self, job: str) -> bytes:
         """The job's events as JSON."""

@@ -29,7 +29,6 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks.cluster_probes import ClusterProbes
-from benchmarks.launch import ytf_stored
 from benchmarks.launchers import Ytf
 from benchmarks.table import Row, print_table
 from ytf.hadoop.security.login import current_user
@@ -48,7 +47,6 @@ UPGRADED_S = 3.5
 COLD_NODE_S = 15.0
 IMPORT = 1.1
 """Of the time that importing TensorFlow takes in the environment itself: the noise of one run."""
-STARTED_S = 120.0
 PUT = """
 import sys
 from hdfs_native import Client, WriteOptions
@@ -187,9 +185,9 @@ def _measure(
     yield Row("first ship, beside tar | gzip -1 | put", first.told_s, "s", peer=tar_s)
     yield Row("first ship: the client's processor", first.cpu_s, "s", FIRST_CPU_S)
     yield Row("first ship: submit → command, on a node without any of it", first.started_s, "s")
-    stored = ytf_stored(probes, launcher)
+    stored = probes.bytes_of_layers(launcher.layers)
     cpu_s = bench.median(repeat, nothing, lambda s: s.cpu_s, *env)
-    uploaded = ytf_stored(probes, launcher) - stored
+    uploaded = probes.bytes_of_layers(launcher.layers) - stored
     yield Row("again, nothing changed: the client's processor", cpu_s, "s", AGAIN_CPU_S)
     yield Row("again, nothing changed: uploaded", uploaded, "bytes", 0)
     plain_s = bench.median(repeat, nothing, lambda s: s.started_s)
