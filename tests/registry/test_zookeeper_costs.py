@@ -147,7 +147,7 @@ async def test_whatever_a_removal_meets_the_job_ends(
 
 
 @pytest.mark.timeout(60)
-async def test_the_end_of_a_job_does_not_meet_the_beginning_of_a_connection(
+async def test_a_job_that_ends_while_it_connects_does_not_hang(
     zk: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for rounds in range(10):

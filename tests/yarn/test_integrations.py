@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from tests.e2e.mlflow_server import PYTHON, QUIET, tracking_server
+from tests.e2e.test_torchx import without_colours
 from tests.yarn.driver import HERE, HOLD, Yarn
 
 TORCHX_RUN = ("torchx", "run", "-s", "yarn", "-cfg", "backend=yarn,env=node")
@@ -21,7 +22,7 @@ def test_torchx_runs_and_shows_an_app(yarn: Yarn) -> None:
     assert app.startswith("application_")
     status = yarn.run("torchx", "status", handle).stdout
     assert re.search(r"State: SUCCEEDED\s+Num Restarts: 0", status)
-    lines = re.sub(r"\x1b\[\d*m", "", yarn.run("torchx", "log", handle).stdout).splitlines()
+    lines = without_colours(yarn.run("torchx", "log", handle).stdout).splitlines()
     told = [
         f"sh/{replica} {text}" for replica in (0, 1) for text in (f"{app} {replica}", "shipped")
     ]

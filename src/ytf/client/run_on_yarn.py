@@ -67,8 +67,8 @@ _MODULES["tf_yarn.pytorch.tasks.worker"] = (experiment_program.PYTORCH, Framewor
 """tf-yarn's task modules, as its releases name them."""
 
 # They travel as code: the tasks' environment need not have ytf.
-for _module in (experiment_program, report_metrics):
-    cloudpickle.register_pickle_by_value(_module)
+cloudpickle.register_pickle_by_value(experiment_program)
+cloudpickle.register_pickle_by_value(report_metrics)
 
 
 def run_on_yarn(
