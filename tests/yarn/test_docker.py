@@ -99,25 +99,24 @@ def test_an_image_that_the_nodes_do_not_have(yarn: Yarn, engine: Engine) -> None
     assert "exited with code 6" in status["diagnostics"]
 
 
-@pytest.mark.parametrize("with_node", [True, False])
+@pytest.mark.yarn
 def test_a_cluster_that_is_removed_leaves_no_container(
-    yarn_home: Path, tmp_path: Path, engine: Engine, with_node: bool
+    yarn_home: Path, tmp_path: Path, engine: Engine
 ) -> None:
     (tmp_path / "gate").mkdir()
     with MiniCluster(
-        tmp_path / "cluster", ClusterOptions(nodes=1), stop_with_owner=True
+        tmp_path / "cluster", ClusterOptions(nodes=2), stop_with_owner=True
     ) as cluster:
         yarn = Yarn(cluster, yarn_home, tmp_path)
         submit(
             yarn,
             engine,
-            groups={"worker": {"count": 1, "resources": {"memory": 128}}},
+            groups={"worker": {"count": 2, "resources": {"memory": 128}, "placement": "apart"}},
             command=HERE + HOLD,
             output=str(yarn.work / "gate"),
             task_env={"GATE": str(yarn.work / "gate")},
         )
-        yarn.wait_running(["worker:0"])
-        assert len(engine.containers()) == 1
-        if not with_node:
-            cluster.kill("nm1")
+        yarn.wait_running(["worker:0", "worker:1"])
+        assert len(engine.containers()) == 2
+        cluster.kill("nm1")  # nobody is left to end its container but us
     assert engine.containers() == []
