@@ -115,8 +115,9 @@ class FilesContract:
         assert files.write(f"{root}/a", []).size == 0
         assert list(files.read(f"{root}/a")) == []
 
-    def test_a_file_of_many_pieces(self, files: Files, root: str) -> None:
-        pieces = [bytes([number]) * (CHUNK // 2 + number) for number in range(7)]
+    @pytest.mark.parametrize("size", [CHUNK // 2, 2 * CHUNK])
+    def test_a_file_of_many_pieces(self, files: Files, root: str, size: int) -> None:
+        pieces = [bytes([number]) * (size + number) for number in range(7)]
         whole = b"".join(pieces)
         assert files.write(f"{root}/a", iter(pieces)).size == len(whole)
         assert b"".join(files.read(f"{root}/a")) == whole
@@ -144,7 +145,7 @@ class FilesContract:
         assert len(lost) == 3
         assert [each.name for each in files.list(root)] == ["a"]
 
-    @pytest.mark.parametrize("size", [10, CHUNK])
+    @pytest.mark.parametrize("size", [10, CHUNK, 9 * CHUNK])
     def test_a_source_that_fails_leaves_nothing(self, files: Files, root: str, size: int) -> None:
         def broken() -> Iterator[bytes]:
             yield b"x" * size
@@ -157,7 +158,7 @@ class FilesContract:
 
     def test_a_write_under_way_shows_as_temporary_only(self, files: Files, root: str) -> None:
         def looking() -> Iterator[bytes]:
-            yield b"x" * (2 * CHUNK)
+            yield b"x" * (9 * CHUNK)
             assert [is_temporary(each.name) for each in files.list(root)] == [True]
             yield b"x"
 

@@ -41,6 +41,8 @@ from ytf.storage.hdfs_errors import (
 
 _SCRATCH = ".tmp"
 _BLOB_DIRECTORY = 0o700
+SMALL = 8 << 20
+"""Files up to this size are kept in memory while they are written, to be closed sooner."""
 _FIRST_TRY_S = 0.02
 _CLOSE_RETRIES = 6
 
@@ -136,7 +138,7 @@ class HdfsFiles:
         try:
             pieces = iter(chunks)
             head = _head(pieces)
-            if len(head) <= CHUNK:
+            if len(head) <= SMALL:
                 write_small(self.client, temporary, head, mode, target=path)
             else:
                 write_stream(self.client, temporary, chain([head], pieces), mode, target=path)
@@ -488,6 +490,6 @@ def _head(pieces: Iterator[bytes]) -> bytes:
     head = bytearray()
     for piece in pieces:
         head += piece
-        if len(head) > CHUNK:
+        if len(head) > SMALL:
             break
     return bytes(head)
