@@ -94,7 +94,7 @@ def test_one_changed_distribution_changes_one_bundle() -> None:
             version, data = ("2.0", b"new") if name == changed else ("1.0", b"old")
             groups.append(
                 FileGroup(
-                    f"{name}-{version}", (LayerEntry(path=f"{name}.py", data=data, size=1 << 20),)
+                    f"{name}-{version}", (LayerEntry(path=f"{name}.py", data=data, size=1 << 18),)
                 )
             )
         return {what.name: describe_layer(what).digest for what in layers_of_groups(groups, None)}
@@ -109,7 +109,7 @@ def test_one_changed_distribution_changes_one_bundle() -> None:
 
 def test_more_bundles_halve_the_old_ones() -> None:
     def of(count: int) -> list[set[str]]:
-        size = 1 << 20
+        size = 1 << 18
         groups = [
             FileGroup(f"d{n}-1", (LayerEntry(path=f"{n}", data=b"", size=size),))
             for n in range(count)

@@ -46,7 +46,7 @@ from ytf.packaging.layers import (
 BIG = 8 << 20
 """A distribution of at least this size, in bytes, is a layer."""
 
-_BUNDLE_SIZE = 8 << 20
+_BUNDLE_SIZE = 2 << 20
 _MOST_BUNDLES = 16
 # At the top of a virtual environment: made by venv, valid only in this directory.
 _VENV_OWN = {"pyvenv.cfg", ".lock", ".gitignore", "CACHEDIR.TAG", "lib64", "conda-meta"}
