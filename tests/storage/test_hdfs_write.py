@@ -12,6 +12,7 @@ from hdfs_native import AsyncClient, WriteOptions
 from ytf.errors import UnreachableError
 from ytf.hadoop.conf import Configuration
 from ytf.storage import hdfs_client
+from ytf.storage.files import CHUNK
 from ytf.storage.hdfs import HdfsFiles, move_into_place, write_small
 from ytf.storage.hdfs_client import HdfsClient
 
@@ -22,6 +23,7 @@ class Namespace:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.closed: set[str] = set()
+        self.largest_write = 0
         self.early_closes = 0
         self.lose_the_block = False
         self.lose_the_answer = False
@@ -68,6 +70,7 @@ class Writer:
 
     async def write(self, data: bytes) -> int:
         self._namespace.files[self._path] += data
+        self._namespace.largest_write = max(self._namespace.largest_write, len(data))
         return len(data)
 
     async def hsync(self) -> None:
@@ -111,6 +114,19 @@ def test_the_sleep_of_a_close_is_cut_short(
     write_small(client, "/a", b"data", 0o600)
     assert namespace.files == {"/a": b"data"}
     assert namespace.closed == {"/a"}
+
+
+@pytest.mark.parametrize("lose_the_block", [False, True])
+@pytest.mark.parametrize("size", [0, CHUNK, CHUNK + 1, 3 * CHUNK])
+def test_each_chunk_has_the_time_of_one_call(
+    client: HdfsClient, namespace: Namespace, size: int, lose_the_block: bool
+) -> None:
+    namespace.lose_the_block = lose_the_block
+    data = bytes(range(250)) * (size // 250) + b"x" * (size % 250)
+    write_small(client, "/a", data, 0o600)
+    assert namespace.files == {"/a": data}
+    assert namespace.closed == {"/a"}
+    assert namespace.largest_write <= CHUNK
 
 
 def test_a_file_whose_close_was_cancelled_too_early_is_written_again(

@@ -41,7 +41,7 @@ from ytf.storage.hdfs_errors import (
 
 _SCRATCH = ".tmp"
 _BLOB_DIRECTORY = 0o700
-SMALL = 8 << 20
+_SMALL = 8 << 20
 """Files up to this size are kept in memory while they are written, to be closed sooner."""
 _FIRST_TRY_S = 0.02
 _CLOSE_RETRIES = 6
@@ -138,7 +138,7 @@ class HdfsFiles:
         try:
             pieces = iter(chunks)
             head = _head(pieces)
-            if len(head) <= SMALL:
+            if len(head) <= _SMALL:
                 write_small(self.client, temporary, head, mode, target=path)
             else:
                 write_stream(self.client, temporary, chain([head], pieces), mode, target=path)
@@ -326,14 +326,17 @@ def write_small(
 ) -> None:
     """Create a file from bytes; on return it is closed and on the DataNodes' disks.
 
-    The directory must exist, and no other process may use the path. Errors name
-    ``target``, the name that a temporary file will have.
+    The client's timeout applies to each ``CHUNK``. The directory must exist, and no other
+    process may use the path. Errors name ``target``, the name that a temporary file will have.
     """
     action = f"write {target or path}"
+    *pieces, last = _pieces(data)
     try:
         writer = client.call(action, lambda native: _create(native, path, mode), changes=True)
+        for piece in pieces:
+            client.call(action, partial(_write_piece, writer, piece), changes=True, transfers=True)
         if client.call(
-            action, lambda _: _write_with_short_closes(writer, data), changes=True, transfers=True
+            action, lambda _: _write_with_short_closes(writer, last), changes=True, transfers=True
         ):
             return
         # A close was cancelled too early, which loses the file: write it again, without that.
@@ -341,7 +344,7 @@ def write_small(
         if not client.has_standby:
             raise
     client.call(action, lambda native: native.delete(path, False), changes=True, repeatable=True)
-    write_stream(client, path, iter([data]), mode, target=target)
+    write_stream(client, path, iter(_pieces(data)), mode, target=target)
 
 
 def write_stream(
@@ -490,6 +493,11 @@ def _head(pieces: Iterator[bytes]) -> bytes:
     head = bytearray()
     for piece in pieces:
         head += piece
-        if len(head) > SMALL:
+        if len(head) > _SMALL:
             break
     return bytes(head)
+
+
+def _pieces(data: bytes) -> list[bytes]:
+    """Cut into pieces of ``CHUNK`` bytes; there is at least one."""
+    return [data[at : at + CHUNK] for at in range(0, max(len(data), 1), CHUNK)]
