@@ -119,12 +119,12 @@ def all_of(cluster: Path) -> list[int]:
     They are recognised by their environment, so it does not matter which
     process started them.
     """
-    return _having(f"\0{CLUSTER_VARIABLE}={cluster}\0") + containers_of(cluster)
+    return _having(f"\0{CLUSTER_VARIABLE}={cluster}\0", _container_text(cluster))
 
 
 def containers_of(cluster: Path) -> list[int]:
     """The pids of what runs in containers of a cluster: each has its NodeManager's directories."""
-    return _having(f"\0LOCAL_DIRS={cluster}/")
+    return _having(_container_text(cluster))
 
 
 def terminate_containers(cluster: Path, grace_s: float) -> None:
@@ -171,15 +171,20 @@ def _wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
-def _having(text: str) -> list[int]:
-    """The pids of live processes whose environment, between zero bytes, contains a text."""
+def _container_text(cluster: Path) -> str:
+    return f"\0LOCAL_DIRS={cluster}/"
+
+
+def _having(*texts: str) -> list[int]:
+    """The pids of live processes whose environment, between zero bytes, has one of the texts."""
+    wanted = [os.fsencode(text) for text in texts]
     found = []
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
-            environ = Path("/proc", str(pid), "environ").read_bytes()
+            environ = b"\0" + Path("/proc", str(pid), "environ").read_bytes() + b"\0"
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
-        if os.fsencode(text) in b"\0" + environ + b"\0":
+        if any(text in environ for text in wanted):
             reap(pid)
             if start_ticks(pid) is not None:
                 found.append(pid)
