@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sysconfig
@@ -31,6 +32,11 @@ HOLD = 'until [ -e "$GATE/go" ]; do sleep 0.02; done; '
 FOREVER = "while :; do sleep 0.05; done"
 
 _OURS = ("YTF_", "HADOOP_", "YARN_", "DTF_", "TF_")
+
+
+def without_colours(text: str) -> str:
+    """What a command printed for a terminal, as plain text."""
+    return re.sub(r"\x1b\[\d*m", "", text)
 
 
 @dataclass(frozen=True)

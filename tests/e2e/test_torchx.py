@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.e2e.harness import HERE, HOLD, Job, Ytf
+from tests.e2e.harness import HERE, HOLD, Job, Ytf, without_colours
 
 RUN = ("torchx", "run", "-s", "yarn", "-cfg", "backend=local,env=node")
 
@@ -78,7 +78,3 @@ def test_what_is_wrong_is_told_before_anything_runs(ytf: Ytf) -> None:
     assert not (ytf.home / "jobs").exists()
     done = ytf.run("torchx", "status", "yarn://torchx/local_20200101000000_0000", code=1)
     assert "does not exist" in done.stderr
-
-
-def without_colours(text: str) -> str:
-    return re.sub(r"\x1b\[\d*m", "", text)

@@ -6,8 +6,8 @@ import json
 import re
 from pathlib import Path
 
+from tests.e2e.harness import without_colours
 from tests.e2e.mlflow_server import PYTHON, QUIET, tracking_server
-from tests.e2e.test_torchx import without_colours
 from tests.yarn.driver import HERE, HOLD, Yarn
 
 TORCHX_RUN = ("torchx", "run", "-s", "yarn", "-cfg", "backend=yarn,env=node")
