@@ -106,20 +106,20 @@ class ClusterProbes:
 
     def forget_localized(self) -> int:
         """Make every node as if it had never run anything; how many bytes they had."""
-        freed = 0
+        forgotten = 0
         for name in self._cluster.options.node_names:
             self._cluster.stop_daemon(name)
             for part in ("local", "recovery"):
                 place = self._cluster.directory.data(name) / part
                 if place.exists():
-                    freed += _bytes_on_disk(place)
+                    forgotten += _bytes_on_disk(place)
                     # Not deleted: for half a minute ext4 looks at the inodes of files that were
                     # deleted before it makes a new one, which doubles what follows.
                     place.rename(place.with_name(f"{part}-{time.time_ns()}"))
         for name in self._cluster.options.node_names:
             self._cluster.restart(name)
         self._cluster.wait_for_nodes(self._cluster.options.nodes)
-        return freed
+        return forgotten
 
 
 def _bytes_on_disk(place: Path) -> int:

@@ -41,6 +41,7 @@ OF_CLUSTER_PACK = 0.12
 """The part of cluster-pack's time that the first ship may take."""
 FIRST_CPU_S = 15.0
 AGAIN_CPU_S = 0.4
+"""For the environment alone: a submission without one takes more than that."""
 CHANGED_LINE_S = 0.4
 """How much longer than without an environment a submission may take after a changed line."""
 UPGRADED_S = 3.5
@@ -190,7 +191,12 @@ def _measure(
     plain = bench.medians(repeat, nothing)
     yield Row("without an environment: the client's processor", plain.cpu_s, "s")
     yield Row("again, nothing changed: the client's processor", again.cpu_s, "s")
-    yield Row("of this the environment's", again.cpu_s - plain.cpu_s, "s", AGAIN_CPU_S)
+    yield Row(
+        "again, nothing changed: the environment's part of it",
+        again.cpu_s - plain.cpu_s,
+        "s",
+        AGAIN_CPU_S,
+    )
     yield Row("again, nothing changed: uploaded", uploaded, "bytes", 0)
     yield Row("without an environment: submit → command", plain.started_s, "s")
     yield Row("again, nothing changed: submit → command", again.started_s, "s")
@@ -199,7 +205,9 @@ def _measure(
     yield Row("a line changed: submit → command", line.started_s, "s", limit)
     upgraded = bench.medians(repeat, environment.upgrade, *env)
     yield Row("a small distribution upgraded: submit → id", upgraded.told_s, "s")
-    yield Row("… → command", upgraded.started_s, "s", UPGRADED_S)
+    yield Row(
+        "a small distribution upgraded: submit → command", upgraded.started_s, "s", UPGRADED_S
+    )
     cold = bench.medians(repeat, forget, *env)
     yield Row("cold node, layers stored: submit → command", cold.started_s, "s", COLD_NODE_S)
     here, there = _import_times(environment.path, bench, env)
