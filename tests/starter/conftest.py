@@ -29,6 +29,13 @@ def is_alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""  # ended since it was listed
+
+
 class RunningStarter:
     """A real starter in a real process, with a working directory and logs of its own."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.starter.conftest import RunningStarter, is_alive
+from tests.starter.conftest import RunningStarter, command_line, is_alive
 from tests.starter.fake_master import FakeMaster
 from ytf.starter import orphans, process_tree
 from ytf.starter.orphans import STARTED_BY, kill_orphans, own_mark
@@ -46,7 +46,7 @@ def daemon_of(starter: RunningStarter) -> int:
 
     def found() -> int | None:
         for pid in starter.processes():
-            if Path(f"/proc/{pid}/cmdline").read_bytes() == b"sleep\x001000\x00":
+            if command_line(pid) == b"sleep\x001000\x00":
                 return pid
         return None
 

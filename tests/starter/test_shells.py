@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.starter.conftest import RunningStarter, is_alive
+from tests.starter.conftest import RunningStarter, command_line, is_alive
 from tests.starter.fake_master import SECRET, FakeMaster
 from ytf.starter.shells import MAX_SHELLS
 from ytf.testing.waiting import eventually
@@ -125,13 +125,6 @@ def shell_processes(starter: RunningStarter) -> list[int]:
         for pid in starter.processes()
         if is_alive(pid) and b"shell_process" in command_line(pid)
     ]
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return b""  # ended since it was listed
 
 
 def test_the_programs_variables_and_directory(
