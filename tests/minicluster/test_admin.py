@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hadoop.rpc.server import Received, RpcServer
+from tests.hadoop.rpc.server import JavaError, Received, RpcServer
 from ytf.errors import UnreachableError
 from ytf.hadoop.conf import Address
 from ytf.hadoop.proto import ha_pb2
@@ -106,3 +106,16 @@ async def test_a_daemon_changes_its_role(active: bool, method: str) -> None:
     async with RpcServer({method: answer}) as server:
         await admin.transition(server.address, Login(user="alice"), active=active)
     assert [each.method.method for each in server.received] == [method]
+
+
+async def test_a_namenode_that_does_not_take_calls_yet_is_asked_again() -> None:
+    refusals = [JavaError("org.apache.hadoop.ipc.RetriableException", "NameNode still not started")]
+
+    async def answer(received: Received) -> ha_pb2.TransitionResponse:
+        if refusals:
+            raise refusals.pop()
+        return ha_pb2.TransitionResponse()
+
+    async with RpcServer({"transitionToActive": answer}) as server:
+        await admin.transition(server.address, Login(user="alice"), active=True)
+    assert len(server.received) == 2

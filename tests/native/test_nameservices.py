@@ -90,10 +90,21 @@ def written(tensorflow: TensorFlowProcess, at: str, tmp_path: Path) -> Callable[
     return count
 
 
-def finish(tensorflow: TensorFlowProcess, written: Callable[[], int], tmp_path: Path) -> None:
+def finish(
+    tensorflow: TensorFlowProcess,
+    hadoop_pair: MiniCluster,
+    written: Callable[[], int],
+    tmp_path: Path,
+) -> None:
     """Let it write some more blocks, and check that all of them are as they were written."""
     so_far = written()
-    eventually(lambda: written() > so_far + 12, timeout_s=90, describe="more blocks")
+
+    def describe() -> str:
+        tails = (f"{name}:\n{hadoop_pair.log_tail(name)}" for name in ("nn", "nn2", "dn"))
+        return "\n".join(("more blocks to be written", *tails))
+
+    # As long as the plugin itself may wait, and no longer.
+    eventually(lambda: written() > so_far + 12, timeout_s=LONG_S, describe=describe)
     (tmp_path / "stop").touch()
     count, is_same, is_whole = tensorflow.finish()
     assert count > so_far
@@ -157,7 +168,7 @@ def test_a_failover_while_files_are_read_and_written(
     if way == "killed":
         hadoop_pair.kill(active)
     assert hadoop_pair.fail_over_hdfs() != active
-    finish(tensorflow, written, tmp_path)
+    finish(tensorflow, hadoop_pair, written, tmp_path)
     if way == "killed":
         hadoop_pair.restart(active)
 
@@ -217,7 +228,7 @@ def test_a_file_is_written_on_after_its_datanode_was_lost(
 ) -> None:
     hadoop_pair.kill("dn")
     hadoop_pair.restart("dn")
-    finish(tensorflow, written, tmp_path)
+    finish(tensorflow, hadoop_pair, written, tmp_path)
 
 
 def test_a_writer_whose_file_was_replaced_does_not_write_to_the_new_one(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ytf.errors import YtfError
 from ytf.hadoop.conf import Address
 from ytf.hadoop.proto import ha_pb2 as pb
-from ytf.hadoop.rpc.client import RpcClient
+from ytf.hadoop.rpc.client import RetryPolicy, RpcClient
 from ytf.hadoop.rpc.connection import Method, RpcSettings
 from ytf.hadoop.security.login import Login
 from ytf.minicluster import probes
@@ -28,6 +28,8 @@ _BY_USER = 0
 
 # A NameNode that becomes active first reads what the other one wrote.
 _PROMOTING = RpcSettings(call_timeout_s=60.0)
+# It tells its role before it takes calls: on a busy machine, seconds before.
+_STARTING = RetryPolicy(total_s=60.0, pause_s=0.2, silence_s=0.0)
 _DEMOTING = RpcSettings(connect_timeout_s=5.0, call_timeout_s=10.0)
 
 
@@ -90,7 +92,10 @@ async def transition(
 ) -> None:
     """Make a daemon active or standby. Idempotent. For pairs without automatic failover."""
     method = _TO_ACTIVE if active else _TO_STANDBY
-    async with RpcClient([address], _PROTOCOL, login, settings=settings) as rpc:
+    retry_policy = _STARTING if active else None
+    async with RpcClient(
+        [address], _PROTOCOL, login, settings=settings, retry_policy=retry_policy
+    ) as rpc:
         await rpc.call(method, pb.TransitionRequest(change=pb.StateChange(source=_BY_USER)))
 
 
