@@ -19,7 +19,16 @@ from ytf.testing.waiting import eventually
 
 IMAGE = "localhost/ytf-test:1"
 """Has busybox and nothing else: no bash, no passwd, no Python."""
+PYTHON_IMAGE = "localhost/ytf-python:1"
+"""Has a Python of this machine, too, and the C libraries that it and TensorFlow need."""
 _INSTALLER = Path(__file__).parents[1] / "scripts" / "engine"
+
+_LEFT_OUT = ("test", "tests", "site-packages", "idlelib", "ensurepip", "__pycache__", "config-*")
+_MORE_LIBRARIES = (
+    *("libstdc++.so.6", "libgcc_s.so.1", "libnss_files.so.2", "libresolv.so.2"),
+    *("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1"),
+)
+"""What TensorFlow's wheels expect of every machine, besides what Python itself needs."""
 
 # Works without systemd, without overlayfs, and where limits must not be raised.
 _CONTAINERS = """\
@@ -88,6 +97,15 @@ class Engine:
                 (programs / applet).symlink_to("busybox")
         return self.make_image(programs.parent, PATH="/bin")
 
+    def make_python_image(self, environment: Path) -> str:
+        """Make :data:`PYTHON_IMAGE` with the interpreter of a venv, to which that can be mounted.
+
+        Needs the directory from which :data:`IMAGE` was made.
+        """
+        root = self.folder / "root"
+        _add_python(root, (environment / "bin" / "python").resolve())
+        return self.make_image(root, PYTHON_IMAGE, PATH="/bin")
+
     def containers(self) -> list[str]:
         """Return the names of all containers."""
         return self.run("ps", "-a", "--format", "{{.Names}}").split()
@@ -126,6 +144,33 @@ class Engine:
                 words = path.read_bytes()
                 if b"conmon" in words.split(b"\0")[0] and os.fsencode(self.folder) in words:
                     os.kill(int(path.parent.name), signal.SIGKILL)
+
+
+def _add_python(root: Path, python: Path) -> None:
+    """Copy an interpreter, its library and what both are linked with, under their own paths."""
+    prefix = python.parents[1]
+    (version,) = [each for each in (prefix / "lib").glob("python3.*") if each.is_dir()]
+    here = root / prefix.relative_to("/")
+    shutil.copytree(version, here / "lib" / version.name, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    (here / "bin").mkdir()
+    shutil.copy(python, here / "bin" / python.name)
+    for name in ("python", "python3"):
+        (here / "bin" / name).symlink_to(python.name)
+    more = [
+        found for name in _MORE_LIBRARIES for found in Path("/usr/lib").glob(f"*-linux-gnu/{name}")
+    ]
+    modules = [python, *more, *(version / "lib-dynload").glob("*.so")]
+    for library in {*more, *(each for module in modules for each in _linked_with(module))}:
+        target = root / library.relative_to("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, target)
+
+
+def _linked_with(module: Path) -> set[Path]:
+    """The libraries that the loader finds for a module."""
+    told = subprocess.run(["ldd", str(module)], capture_output=True, text=True, check=True).stdout
+    words = (word for line in told.splitlines() for word in line.split())
+    return {Path(word) for word in words if word.startswith("/") and Path(word).is_file()}
 
 
 def install() -> None:

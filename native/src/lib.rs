@@ -1,4 +1,4 @@
-//! `hdfs://` and `viewfs://` for TensorFlow 2.15 and newer, without a JVM.
+//! `hdfs://` and `viewfs://` for TensorFlow 2.12 and newer, without a JVM.
 //!
 //! TensorFlow loads this library when it is imported, if the variable
 //! `TF_PLUGGABLE_DEVICE_LIBRARY_PATH` names its directory. It then registers

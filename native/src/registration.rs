@@ -43,7 +43,7 @@ fn try_register() -> Result<(), String> {
     let find = |name: &CStr| {
         find_function(name).ok_or_else(|| {
             format!(
-                "this TensorFlow has no {} (2.15 and newer have)",
+                "this TensorFlow has no {} (2.12 and newer have)",
                 name.to_string_lossy()
             )
         })

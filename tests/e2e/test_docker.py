@@ -122,6 +122,8 @@ def test_kill_gives_time_to_save(ytf: Ytf, submit: Submit) -> None:
     saver = 'sh -c \'trap "echo saved >$GATE/saved; exit 0" TERM; ' + HERE + FOREVER + "'"
     job = submit(f"{saver}; echo its shell is dead by then")
     job.wait_running("worker:0")
+    # One that its starter has not seen running yet is removed without a warning.
+    eventually(lambda: states(job.status()) == {"worker:0": "RUNNING"}, describe="it runs")
     ytf.run("ytf", "kill", job.id)
     job.end("KILLED")
     assert (ytf.gate / "saved").exists()

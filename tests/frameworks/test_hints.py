@@ -20,8 +20,13 @@ KERAS_3_PARAMETER_SERVER = tail("keras_3_parameter_server")
 OWN_LOOP_PARAMETER_SERVER = tail("own_loop_parameter_server")
 HDFS = tail("hdfs")
 OLD_TENSORFLOW = (
-    "ytf: TensorFlow cannot open hdfs:// here: this TensorFlow has no TF_SetStatus (2.15 and newer "
+    "ytf: TensorFlow cannot open hdfs:// here: this TensorFlow has no TF_SetStatus (2.12 and newer "
     "have)\n"
+)
+# Then TensorFlow looks where LD_LIBRARY_PATH says, and may find it.
+FIRST_TRY = (
+    "E tensorflow/core/platform/hadoop/hadoop_file_system.cc:115] HadoopFileSystem load error: "
+    "/opt/hdfs/lib/native/libhdfs.so: cannot open shared object file: No such file or directory\n"
 )
 GRPC_PORT = tail("grpc_port")
 PYTHON_PORT = "    self.socket.bind(address)\nOSError: [Errno 98] Address already in use\n"
@@ -43,7 +48,12 @@ NO_CUDA = tail("no_cuda")
     [
         pytest.param(1, KERAS_3_MIRRORED, ["Keras 3", "tf_keras"], id="keras 3, mirrored"),
         pytest.param(1, KERAS_3_PARAMETER_SERVER, ["Keras 3", "tf_keras"], id="keras 3, ps"),
-        pytest.param(1, HDFS, ["hdfs://", "pip install ./native", "--stage_in"], id="hdfs"),
+        pytest.param(
+            1,
+            HDFS,
+            ["hdfs://", "pip install ./native", "2.12", "--libhdfs", "--stage_in"],
+            id="hdfs",
+        ),
         pytest.param(1, OLD_TENSORFLOW + HDFS, ["too old", "--libhdfs"], id="hdfs, old tensorflow"),
         pytest.param(1, HDFS.replace("hdfs", "s3"), ["s3://", "mounted"], id="s3"),
         pytest.param(
@@ -52,6 +62,13 @@ NO_CUDA = tail("no_cuda")
             "object file: No such file or directory\n",
             ["--libhdfs"],
             id="libhdfs",
+        ),
+        pytest.param(
+            1,
+            "OSError: Unable to load libhdfs: ./libhdfs.so: cannot open shared object file: "
+            "No such file or directory\n",
+            ["--libhdfs"],
+            id="libhdfs of pyarrow",
         ),
         pytest.param(1, NO_TENSORBOARD, ["tensorboard", "compat.v1.summary"], id="summaries"),
         pytest.param(1, NO_ESTIMATOR, ["2.15"], id="estimator"),
@@ -186,6 +203,7 @@ def test_a_taken_port_is_seen(tail: str) -> None:
     [
         pytest.param(1, None, NO_CUDA, id="harmless words on CUDA"),
         pytest.param(1, None, OWN_LOOP_PARAMETER_SERVER, id="not Keras"),
+        pytest.param(1, None, FIRST_TRY, id="libhdfs is elsewhere"),
         pytest.param(3, None, "the loss is NaN\n", id="the program's own"),
         pytest.param(None, signal.SIGTERM, "", id="asked to stop"),
         pytest.param(0, None, PYTHON_PORT, id="a success is none of ours"),

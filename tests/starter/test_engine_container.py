@@ -15,6 +15,7 @@ from ytf.starter.engine_container import (
     container_name,
     find_mounts,
     gpu_variables,
+    libhdfs_folders,
     local_path,
     program_variables,
     run_arguments,
@@ -208,6 +209,23 @@ def test_the_mounts_of_the_seed(tmp_path: Path) -> None:
         str(tmp_path / "filecache"): True,
     }
     assert (tmp_path / "out" / "new").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("env", "folders"),
+    [
+        ({}, []),
+        (
+            {b"HADOOP_HDFS_HOME": b"/opt/hadoop", b"JAVA_HOME": b"/opt/java"},
+            ["/opt/hadoop", "/opt/java"],
+        ),
+        # Where a command in /usr/bin is no link: the image has a /usr of its own.
+        ({b"HADOOP_HDFS_HOME": b"/usr/", b"JAVA_HOME": b"/usr/lib/jvm"}, ["/usr/lib/jvm"]),
+    ],
+)
+def test_directories_for_libhdfs(env: dict[bytes, bytes], folders: list[str]) -> None:
+    assert libhdfs_folders(env, ["OTHER"]) == folders
+    assert libhdfs_folders(env, ["HADOOP_HDFS_HOME", "JAVA_HOME"]) == []
 
 
 def test_an_output_path_that_cannot_be_made(tmp_path: Path) -> None:

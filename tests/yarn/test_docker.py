@@ -21,6 +21,21 @@ SHOW = (
     'cat "$DTF_TASK_SCRIPT"; echo "$TEXT"; echo "in $container as $(id -u)"; '
     'ls "$HADOOP_CONF_DIR" "$TF_PLUGGABLE_DEVICE_LIBRARY_PATH"; '
 )
+TENSORFLOW = Path(__file__).parents[2] / ".venv-tf"
+HDFS_PROGRAM = """\
+import os
+import tensorflow as tf
+at = os.environ["DTF_OUTPUT_PATH"]
+with tf.io.gfile.GFile(at + "/told") as file:
+    told = file.read()
+made = at + "/in an image"
+tf.io.gfile.makedirs(made)
+with tf.io.TFRecordWriter(made + "/records") as writer:
+    for number in range(1000):
+        writer.write(b"%04d" % number)
+records = [int(record.numpy()) for record in tf.data.TFRecordDataset(made + "/records")]
+print(told, "in", os.environ["container"], len(records), sum(records))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +104,36 @@ def test_a_job_in_an_image_whose_starter_is_killed(yarn: Yarn, engine: Engine) -
         assert f"worker:0 | {file}" in lines
     assert (gate / "worker:0.2").stat().st_uid == os.getuid()
     assert f"ps:0 | in  as {os.getuid()}" in yarn.run("ytf", "logs", job, "ps:0").stdout
+
+
+@pytest.mark.tensorflow
+@pytest.mark.timeout(480)
+def test_tensorflow_in_an_image_reads_and_writes_hdfs(yarn: Yarn, engine: Engine) -> None:
+    # TensorFlow's 1.4 GB are mounted, as the input path: to copy them into an image takes longer.
+    environment = TENSORFLOW.resolve()
+    folder = f"/tmp/{yarn.work.name}"
+    yarn.files.mkdir(folder)
+    yarn.files.write(f"{folder}/told", [b"written by another client"])
+    (yarn.work / "train.py").write_text(HDFS_PROGRAM)
+    job = submit(
+        yarn,
+        engine,
+        framework="tensorflow",
+        groups={"worker": {"count": 1, "resources": {"memory": 2048}}},
+        docker_image=engine.make_python_image(environment),
+        command="$DTF_INPUT_PATH/bin/python $DTF_TASK_SCRIPT",
+        script="train.py",
+        input=str(environment),
+        output=f"{yarn.cluster.hdfs_url}{folder}",
+    )
+    lines = yarn.run("ytf", "logs", "-f", job, timeout_s=240).stdout
+    assert yarn.status(job)["final_status"] == "SUCCEEDED", lines
+    assert "worker:0 | written by another client in podman 1000 499500\n" in lines
+    stored = yarn.files.list(f"{folder}/in an image")
+    # Each record is its length, four bytes of it, and two checksums.
+    assert [(each.name, each.size) for each in stored] == [("records", 1000 * (8 + 4 + 4 + 4))]
+    yarn.nothing_is_left(job)
+    engine.wait_empty()
 
 
 def test_an_image_that_the_nodes_do_not_have(yarn: Yarn, engine: Engine) -> None:

@@ -37,17 +37,18 @@ _HINTS = (
         r"|pass this dataset to ClusterCoordinator\.create_per_worker_dataset",
     ),
     Hint(
-        "this TensorFlow is too old for ytf's plugin for hdfs://, which needs 2.15: up to 2.10 it "
-        "has its own, for which --libhdfs sets what it needs; --stage_in and --stage_out work with "
-        "any",
+        "this TensorFlow is too old for ytf's plugin for hdfs://, which needs 2.12: tensorflow-io "
+        "opens it in a program that imports that, and --libhdfs sets what it needs; --stage_in and "
+        "--stage_out work with any",
         r"^ytf: TensorFlow cannot open hdfs:// here: this TensorFlow has no ",
         r"File system scheme '(hdfs|viewfs)' not implemented",
     ),
     Hint(
-        "TensorFlow opens {scheme}:// by ytf's plugin, which this program did not have: install it "
-        "beside ytf where jobs are submitted (`pip install ./native` in ytf's source) and submit "
-        "without --no_hdfs_plugin (--dryrun shows whether it goes along), or have the files copied "
-        "by --stage_in and --stage_out",
+        "TensorFlow 2.12 and newer opens {scheme}:// by ytf's plugin, which this program did not "
+        "have: install it beside ytf where jobs are submitted (`pip install ./native` in ytf's "
+        "source) and submit without --no_hdfs_plugin (--dryrun shows whether it goes along). An "
+        "older one opens it by tensorflow-io, for which --libhdfs sets what it needs. Or have the "
+        "files copied by --stage_in and --stage_out",
         r"File system scheme '(?P<scheme>hdfs|viewfs)' not implemented",
     ),
     Hint(
@@ -57,9 +58,11 @@ _HINTS = (
     ),
     Hint(
         "the program uses Hadoop's libhdfs: submit with --libhdfs, which sets what that needs on "
-        "nodes with Hadoop and Java",
+        "nodes that have Java, and Hadoop with its native libraries",
         r"Environment variable (HADOOP_HDFS_HOME|CLASSPATH) not set"
-        r"|lib(hdfs|jvm)\.so: cannot open shared object file",
+        r"|Unable to load lib(hdfs|jvm): "  # pyarrow's
+        # With a path before it, that was the first try of two.
+        r"|(?<!/)lib(hdfs|jvm)\.so: cannot open shared object file",
     ),
     Hint(
         "tf.summary needs the package tensorboard in the program's own environment, beside "

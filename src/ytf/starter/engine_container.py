@@ -27,6 +27,9 @@ PASSED = (
 )  # fmt: skip
 """Variables that a container of YARN has, and that are true in the program's container, too."""
 DATA = (b"DTF_INPUT_PATH", b"DTF_OUTPUT_PATH")
+_LIBHDFS = (b"HADOOP_HDFS_HOME", b"JAVA_HOME")
+_SYSTEM = (b"/", b"/usr", b"/usr/local")
+"""Directories that an image has, too, and needs."""
 
 # The first process below the container's init. It outlives the program's shell while others
 # still use their grace period: when it ends, the kernel kills them all. Traps are not inherited.
@@ -263,6 +266,16 @@ def find_mounts(
             for folder in (app, user, public):
                 add(os.path.join(folder, b"filecache"), True)
     return list(found.values())
+
+
+def libhdfs_folders(env: Mapping[bytes, bytes], task_variables: Sequence[str]) -> List[str]:
+    """Return the directories of Hadoop and Java on the node that ``starter.libhdfs`` has found.
+
+    Those that the task's own variables name are in its image.
+    """
+    names = {os.fsencode(name) for name in task_variables}
+    found = [env[name] for name in _LIBHDFS if name in env and name not in names]
+    return [os.fsdecode(path) for path in found if os.path.normpath(path) not in _SYSTEM]
 
 
 def local_path(value: bytes) -> Optional[str]:

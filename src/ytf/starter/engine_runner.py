@@ -27,6 +27,7 @@ from ytf.starter.engine_container import (
     container_name,
     find_mounts,
     gpu_variables,
+    libhdfs_folders,
     program_variables,
     run_arguments,
     run_environment,
@@ -138,13 +139,14 @@ class EngineRunner:
         assert engine is not None  # the attempt has called prepare
         with open("/proc/self/cgroup", encoding="utf-8") as file:
             cgroup = yarn_cgroup(self._container, file.read())
+        read_only = [*config.mounts, *libhdfs_folders(env, config.variables)]
         task = TaskContainer(
             name=container_name(self._container, os.fsdecode(env.get(b"YTF_ATTEMPT", b"0"))),
             image=config.image,
             command=command,
             env=env,
             workdir=workdir,
-            mounts=find_mounts(self._node, env, workdir, config.mounts),
+            mounts=find_mounts(self._node, env, workdir, read_only),
             mark=own_mark(),
             node_and_user=own_node_and_user(),
             memory_mb=config.memory_mb,

@@ -28,6 +28,9 @@ _JVM_FOLDERS = (
     "jre/lib/aarch64/server",
 )
 """Where libjvm.so is below JAVA_HOME: since Java 9, and in Java 8."""
+_LIBRARY = "libhdfs.so"
+_LOADER_CACHE = "/etc/ld.so.cache"
+_LOADER_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
 class LibhdfsError(Exception):
@@ -37,18 +40,21 @@ class LibhdfsError(Exception):
 class LibhdfsSearch:
     """Looks for what libhdfs needs on this node. Construct it, then call ``finish``.
 
-    ``environ`` are the program's variables so far. The constructor starts the
+    ``environ`` are the program's variables so far; the configuration that its
+    HADOOP_CONF_DIR names is the one in its CLASSPATH. The constructor starts the
     command ``hadoop``, unless the program has a CLASSPATH, and raises
-    ``LibhdfsError`` if something is missing.
+    ``LibhdfsError`` if something is missing. With ``in_image`` the library itself
+    may be in the program's docker image, and is not looked for.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], *, in_image: bool = False) -> None:
         hadoop = _find_hadoop(environ)
         home = environ.get("HADOOP_HDFS_HOME") or environ.get("HADOOP_HOME") or _prefix(hadoop)
         java = environ.get("JAVA_HOME") or _find_java(environ)
-        native = os.path.join(home, "lib", "native")
         folders = environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-        folders += [_find_jvm(java), *([native] if os.path.isdir(native) else [])]
+        folders += [_find_jvm(java), *_native_folders(environ, hadoop)]
+        if not in_image:
+            _check_library([*folders, environ.get("ARROW_LIBHDFS_DIR", "")])
         self._found = {
             "CLASSPATH": environ.get("CLASSPATH", ""),
             "JAVA_HOME": java,
@@ -98,10 +104,15 @@ class LibhdfsSearch:
             raise LibhdfsError(text) from exc
         found = os.fsdecode(stdout).strip()
         if process.returncode != 0 or not found:
-            said = stderr.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
+            # Hadoop's script tells some of its errors on stdout.
+            said = stderr.decode("utf-8", "replace").strip() or found or "it printed nothing"
             raise LibhdfsError(
                 "%s ended with %d: %s"
-                % (" ".join(self._argv), process.returncode, said[-1][:_LONGEST_REASON])
+                % (
+                    " ".join(self._argv),
+                    process.returncode,
+                    said.splitlines()[-1][:_LONGEST_REASON],
+                )
             )
         if len(os.fsencode(found)) + len("CLASSPATH=") + 1 > LONGEST:
             raise LibhdfsError(
@@ -128,7 +139,9 @@ def _find_hadoop(environ: Mapping[str, str]) -> str:
             "there is no command hadoop, neither on the PATH nor in HADOOP_HOME/bin; --libhdfs is "
             "for nodes with Hadoop"
         )
-    return found
+    # Hadoop's script looks for its other files beside itself, and does not follow a link to it.
+    real = os.path.realpath(found)
+    return real if os.path.basename(real) == os.path.basename(found) else found
 
 
 def _find_java(environ: Mapping[str, str]) -> str:
@@ -149,6 +162,43 @@ def _find_command(name: str, folders: List[str]) -> Optional[str]:
 def _prefix(command: str) -> str:
     """Return the directory above ``bin`` of a command, to which links on the PATH may lead."""
     return os.path.dirname(os.path.dirname(os.path.realpath(command)))
+
+
+def _native_folders(environ: Mapping[str, str], hadoop: str) -> List[str]:
+    """Return where this Hadoop has native libraries, for LD_LIBRARY_PATH.
+
+    Packages of distributions have HDFS in a directory of its own, which
+    HADOOP_HDFS_HOME names, and native libraries in that of Hadoop's common parts.
+    Cloudera's have libhdfs in a ``lib64``: beside the ``lib`` that contains both.
+    """
+    homes = [environ[name] for name in _HOMES if environ.get(name)] + [_prefix(hadoop)]
+    folders = [os.path.join(home, "lib", "native") for home in homes]
+    for home in homes:
+        for prefix in (home, os.path.dirname(os.path.dirname(home))):
+            folder = os.path.join(prefix, "lib64")
+            if folder not in _LOADER_FOLDERS and os.path.exists(os.path.join(folder, _LIBRARY)):
+                folders.append(folder)
+    return [folder for folder in dict.fromkeys(folders) if os.path.isdir(folder)]
+
+
+def _check_library(folders: List[str]) -> None:
+    """Raise ``LibhdfsError`` if a program that looks in these directories finds no libhdfs.
+
+    TensorFlow 2.5 does not fail without it if it first makes a directory: it tries for ever.
+    """
+    for folder in (*filter(None, folders), *_LOADER_FOLDERS):
+        if os.path.exists(os.path.join(folder, _LIBRARY)):
+            return
+    try:
+        with open(_LOADER_CACHE, "rb") as file:
+            if b"/%s\0" % _LIBRARY.encode() in file.read():
+                return
+    except OSError:
+        pass
+    raise LibhdfsError(
+        "there is no %s in %s, nor where the system has its libraries: Hadoop is here without its "
+        "native libraries" % (_LIBRARY, ", ".join(dict.fromkeys(filter(None, folders))))
+    )
 
 
 def _find_jvm(java: str) -> str:
