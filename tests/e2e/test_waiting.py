@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.e2e.harness import HERE, HOLD, Ytf, states, wait_dead
+import re
+
+from tests.e2e.harness import HERE, HOLD, Job, Ytf, kill, states, wait_dead
 from ytf.testing.waiting import eventually
 
 SLEEP = "exec sleep 1000"
@@ -54,6 +56,54 @@ def test_workers_have_time_to_finish_after_the_chiefs_success(ytf: Ytf) -> None:
         "worker:0": "SUCCEEDED",
     }
     assert "worker:0 | the last line" in job.logs()
+
+
+def look(ytf: Ytf, stays_s: float) -> Job:
+    """A job that has succeeded, and whose TensorBoard stays."""
+    job = ytf.submit_spec(
+        groups={
+            "worker": {"count": 1, "command": HERE + HOLD},
+            "ps": {"count": 1, "command": HERE + SLEEP},
+            "tensorboard": {"count": 1, "command": HERE + SLEEP},
+        },
+        timeouts={"tensorboard_s": stays_s},
+    )
+    job.wait_running("worker:0", "ps:0", "tensorboard:0")
+    ytf.open_gate()
+    return job
+
+
+STAYING = {"worker:0": "SUCCEEDED", "ps:0": "KILLED", "tensorboard:0": "RUNNING"}
+
+
+def test_tensorboard_stays_though_its_master_dies_until_it_is_killed(ytf: Ytf) -> None:
+    job = look(ytf, 3000)
+    (note,) = eventually(lambda: job.status().notes, 60, "a note") or []
+    assert re.search(r"TensorBoard stays until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", note)
+    status = job.status()
+    assert (states(status), status.state.value) == (STAYING, "RUNNING")
+    assert status.tensorboard_url is not None
+    first, board = job.master(), job.program("tensorboard:0")
+    kill(first)
+    wait_dead(first)
+    job.wait_events("containers-recovered")
+    status = job.status()
+    assert (states(status), status.notes) == (STAYING, [note])
+    assert job.program("tensorboard:0") == board
+    ytf.run("ytf", "kill", job.id)
+    status = job.end("SUCCEEDED")
+    wait_dead(board)
+    assert (states(status)["tensorboard:0"], status.notes) == ("KILLED", [])
+
+
+def test_a_job_ends_when_the_time_of_its_tensorboard_is_over(ytf: Ytf) -> None:
+    job = look(ytf, 0.5)
+    board = job.program("tensorboard:0")
+    status = job.end("SUCCEEDED")
+    wait_dead(board)
+    assert states(status) == {**STAYING, "tensorboard:0": "KILLED"}
+    passed = [event.text for event in job.events() if event.event == "deadline-passed"]
+    assert passed == ["The time for a look at TensorBoard is over"]
 
 
 def test_a_worker_that_waits_for_a_finished_peer_is_told_of(ytf: Ytf) -> None:

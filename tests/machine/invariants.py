@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from ytf.machine.containers import CLIENT_CONTAINER
-from ytf.machine.deadlines import AFTER_CHIEF, BACKOFF
+from ytf.machine.deadlines import AFTER_CHIEF, BACKOFF, TENSORBOARD_STAY
 from ytf.machine.machine import Machine
 from ytf.machine.state import Stopping
 from ytf.machine.task_table import LIVE, TaskTable
-from ytf.specs.ids import group_of
+from ytf.specs.ids import group_of, task_id
 from ytf.specs.status import FinalStatus, TaskState
 
 
@@ -61,6 +61,15 @@ def check(machine: Machine) -> None:
         assert state.stopping is Stopping.NONE
         assert machine._table.chief_succeeded()
         assert machine._table.tracked_open
+    if state.tensorboard_stays:
+        assert state.final is FinalStatus.SUCCEEDED
+        assert spec.timeouts.tensorboard_s > 0
+        board = state.tasks[task_id("tensorboard", 0)]
+        if board.state in LIVE and board.container is not None:
+            assert not state.containers[board.container].stopping
+    if TENSORBOARD_STAY in state.deadlines:
+        assert state.tensorboard_stays
+        assert [c.task for c in state.containers.values()] == ["tensorboard:0"]
     fresh = TaskTable(spec, state)
     kept = machine._table
     assert +fresh.counts == +kept.counts

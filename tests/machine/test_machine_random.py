@@ -45,6 +45,7 @@ specs = st.builds(
         Timeouts,
         job_s=st.sampled_from([None, 5000.0]),
         after_chief_s=st.sampled_from([None, 0.0, 30.0]),
+        tensorboard_s=st.sampled_from([0.0, 60.0]),
     ),
 )
 

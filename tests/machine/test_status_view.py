@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ytf.machine.deadlines import ALLOCATION, BACKOFF, EVALUATION, RENDEZVOUS, RESTART
+from ytf.machine.deadlines import (
+    ALLOCATION,
+    BACKOFF,
+    EVALUATION,
+    RENDEZVOUS,
+    RESTART,
+    TENSORBOARD_STAY,
+)
 from ytf.machine.machine import Machine
 from ytf.machine.state import Container, MachineState, Task
 from ytf.machine.status_view import StatusView, waits_for
@@ -100,6 +107,10 @@ def test_the_end() -> None:
     job.tasks[TaskId("worker:0")].container = ContainerId("c1")
     job.containers[ContainerId("c1")] = Container(task=TaskId("worker:0"), node=None)
     assert said(job) == "The job ends as FAILED. Waiting for worker:0 to stop."
+    job.deadlines[TENSORBOARD_STAY] = 1240.0
+    assert said(job).endswith(
+        "TensorBoard stays for a look at the results; it is stopped in 4 min."
+    )
     job.deadlines[EVALUATION] = 1060.0
     assert said(job).endswith("may finish its last evaluation; it is stopped in 60 s.")
     job.finished = True

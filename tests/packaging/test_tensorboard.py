@@ -76,7 +76,8 @@ def test_made_once_and_then_found(ytf_home: Path, fake_uv: FakeUv, uv_log: Path)
     fake_uv(":")
     said: list[str] = []
     tool = tensorboard.find_tensorboard(said.append)
-    assert tool.argv == ("python", "-I", "-m", "tensorboard.main")
+    assert tool.argv == ("python", "-I", "-m", "tensorboard_program")
+    assert list(Path(tool.environment or "").glob("lib/*/site-packages/tensorboard_program.py"))
     assert Path(tool.environment or "").parent == ytf_home / "environments"
     assert len(said) == 2
     calls = uv_log.read_text()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ytf.errors import SpecError, did_you_mean
 from ytf.specs.amounts import parse_memory
+from ytf.specs.job import TENSORBOARD
 
 TASK_TYPES = ("chief", "worker", "ps", "evaluator", "tensorboard")
 _MOST_MEMORY_MB = 48 * 1024
@@ -24,8 +25,10 @@ class NodeLabel(Enum):
 class TaskSpec:
     """The tasks of one type: what each gets, and how many there are.
 
-    ``memory`` is in MB, or text with a unit. The ``tb_…`` are for the type tensorboard: the
-    directory that it shows (by default that of the experiment), and further arguments.
+    ``memory`` is in MB, or text with a unit. The ``tb_…`` are for the type tensorboard: how many
+    seconds it stays after all other tasks have ended, if these succeeded (by default it ends
+    with them), the directory that it shows (by default that of the experiment), and further
+    arguments.
     """
 
     def __init__(
@@ -110,9 +113,9 @@ def check_task_specs(task_specs: dict[str, TaskSpec]) -> None:
             raise SpecError(f"expected a TaskSpec, got a {type(spec).__name__}", where=where)
         if name in ("chief", "evaluator", "tensorboard") and spec.instances != 1:
             raise SpecError(f"there is one {name}, not {spec.instances}", where=where)
-        if spec.tb_termination_timeout_seconds > 0:
+        if name != TENSORBOARD and spec.tb_termination_timeout_seconds > 0:
             raise SpecError(
-                "TensorBoard ends with the job: tb_termination_timeout_seconds has no effect",
+                f"tb_termination_timeout_seconds is for TensorBoard, and has no effect on {name}",
                 where=where,
-                hint="leave it out; `tensorboard --logdir` shows the same afterwards",
+                hint=f"give it to the TaskSpec of {TENSORBOARD!r}",
             )

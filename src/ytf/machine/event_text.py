@@ -76,6 +76,7 @@ _DEADLINES = {
     deadlines.JOB: "The time limit of the job is over",
     deadlines.AFTER_CHIEF: "The time for tasks to end after the chief's success is over",
     deadlines.EVALUATION: "The time for the last evaluation is over",
+    deadlines.TENSORBOARD_STAY: "The time for a look at TensorBoard is over",
     deadlines.RESTART: "The pause before the restart of the job is over",
     deadlines.STOP: "The time for all tasks to stop is over",
     deadlines.RELEASE: "The time for the backend to end all containers is over",

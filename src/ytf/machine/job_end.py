@@ -8,13 +8,16 @@
        └─ AFTER_CHIEF ─▶ end_after_chief
 
 If the chief decides while other tracked tasks run, ``stop_all`` does nothing until
-they have ended or ``AFTER_CHIEF`` has passed.
+they have ended or ``AFTER_CHIEF`` has passed. After a success it then stops the others in
+steps: all but evaluators and TensorBoard, until the evaluators have ended or ``EVALUATION`` has
+passed; all but TensorBoard; and TensorBoard, when ``TENSORBOARD_STAY`` has passed, which begins
+when no other container is left.
 
 An outcome never changes. Only its *cause*, which users read, may be replaced by
 the failure of another task that happened earlier and was reported later. Every
-wait has a deadline (``AFTER_CHIEF``, ``EVALUATION``, ``STOP``, ``RELEASE``), so
-that a job always finishes once its outcome is decided. The functions change the
-machine's state and return the commands that follow.
+wait has a deadline (``AFTER_CHIEF``, ``EVALUATION``, ``TENSORBOARD_STAY``, ``STOP``,
+``RELEASE``), so that a job always finishes once its outcome is decided. The functions
+change the machine's state and return the commands that follow.
 """
 
 from __future__ import annotations
@@ -29,11 +32,12 @@ from ytf.machine.deadlines import (
     RELEASE_MARGIN_S,
     STOP,
     STOP_MARGIN_S,
+    TENSORBOARD_STAY,
 )
 from ytf.machine.events import Cause, ContainerCompleted
 from ytf.machine.state import Failure, MachineState, Stopping
 from ytf.machine.task_table import TaskTable
-from ytf.specs.ids import ContainerId, group_of
+from ytf.specs.ids import group_of
 from ytf.specs.job import OnFailure
 from ytf.specs.status import FinalStatus, TaskState
 
@@ -76,7 +80,10 @@ def decide(
         if task.state is TaskState.PENDING:
             task.reason = task.reason or "the job ended before it could start"
             table.set_state(task, TaskState.KILLED)
-    after_chief_s = table.spec.timeouts.after_chief_s
+    timeouts = table.spec.timeouts
+    after_chief_s = timeouts.after_chief_s
+    if status is FinalStatus.SUCCEEDED and timeouts.tensorboard_s > 0:
+        state.tensorboard_stays = table.live_tensorboard() is not None
     if status is FinalStatus.SUCCEEDED and table.tracked_open and after_chief_s is not None:
         state.deadlines[AFTER_CHIEF] = at + after_chief_s
     elif status is FinalStatus.SUCCEEDED:
@@ -96,6 +103,13 @@ def end_after_chief(state: MachineState, table: TaskTable, at: float) -> None:
 def _begin_last_evaluation(state: MachineState, table: TaskTable, at: float) -> None:
     if table.live_evaluators():
         state.deadlines[EVALUATION] = at + table.spec.timeouts.evaluator_s
+
+
+def cut_waits_short(state: MachineState) -> None:
+    """Wait no longer for anything but the end of the containers, which are to be stopped."""
+    for deadline in (AFTER_CHIEF, EVALUATION, TENSORBOARD_STAY):
+        state.deadlines.pop(deadline, None)
+    state.tensorboard_stays = False
 
 
 def failed_earlier(state: MachineState, failure: Failure) -> bool:
@@ -118,7 +132,7 @@ def replace_cause(state: MachineState, table: TaskTable, failure: Failure) -> No
 
 
 def stop_all(state: MachineState, table: TaskTable, at: float) -> list[AnyCommand]:
-    """Stop all containers, except those of evaluators in their last evaluation.
+    """Stop all containers, except those of evaluators and of TensorBoard for their time.
 
     Called after every event: a container that was told to stop is not told again.
     """
@@ -126,20 +140,41 @@ def stop_all(state: MachineState, table: TaskTable, at: float) -> list[AnyComman
         if table.tracked_open:
             return []
         end_after_chief(state, table, at)
-    spared: set[ContainerId | None] = set()
-    if EVALUATION in state.deadlines:
-        spared = {t.container for t in table.live_evaluators()}
-    stopping = Stopping.ALL_BUT_EVALUATORS if spared else Stopping.ALL
-    if state.stopping is stopping:
-        return []
-    state.stopping = stopping
-    out: list[AnyCommand] = [
-        containers.stop(state, table, container_id)
-        for container_id, container in list(state.containers.items())
-        if not container.stopping and container_id not in spared
-    ]
-    state.deadlines[STOP] = at + table.spec.timeouts.stop_grace_s + STOP_MARGIN_S
+    tensorboard = table.live_tensorboard() if state.tensorboard_stays else None
+    has_left = state.tensorboard_stays and tensorboard is None
+    if has_left:
+        # It has ended by itself. Its container may not have.
+        state.tensorboard_stays = False
+        state.deadlines.pop(TENSORBOARD_STAY, None)
+    evaluators = table.live_evaluators() if EVALUATION in state.deadlines else []
+    if evaluators:
+        stopping = Stopping.ALL_BUT_EVALUATORS
+    else:
+        state.deadlines.pop(EVALUATION, None)
+        stopping = Stopping.ALL if tensorboard is None else Stopping.ALL_BUT_TENSORBOARD
+    out: list[AnyCommand] = []
+    if state.stopping is not stopping or has_left:
+        state.stopping = stopping
+        spared = {task.container for task in (*evaluators, tensorboard) if task is not None}
+        out += [
+            containers.stop(state, table, container_id)
+            for container_id, container in list(state.containers.items())
+            if not container.stopping and container_id not in spared
+        ]
+        state.deadlines[STOP] = at + table.spec.timeouts.stop_grace_s + STOP_MARGIN_S
+        # Those that are told to stop now have their grace period, too.
+        state.deadlines.pop(RELEASE, None)
+    if tensorboard is not None and state.containers.keys() == {tensorboard.container}:
+        _begin_tensorboard_stay(state, table, at)
     return out
+
+
+def _begin_tensorboard_stay(state: MachineState, table: TaskTable, at: float) -> None:
+    """Begin the time of a TensorBoard that stays, if it has not begun: all others have ended."""
+    if TENSORBOARD_STAY not in state.deadlines:
+        state.deadlines[TENSORBOARD_STAY] = at + table.spec.timeouts.tensorboard_s
+        for deadline in (STOP, RELEASE):
+            state.deadlines.pop(deadline, None)
 
 
 def release_unstopped(state: MachineState, at: float) -> list[AnyCommand]:

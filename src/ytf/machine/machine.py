@@ -32,11 +32,11 @@ from ytf.machine.containers import CLIENT_CONTAINER, CLIENT_TASK
 from ytf.machine.deadlines import (
     AFTER_CHIEF,
     ALLOCATION,
-    EVALUATION,
     JOB,
     RELEASE,
     RESTART,
     STOP,
+    TENSORBOARD_STAY,
 )
 from ytf.machine.events import (
     AnyEvent,
@@ -419,8 +419,7 @@ class Machine:
         if self.state.final is None:
             why = f": {event.reason}" if event.reason else ""
             self._end(FinalStatus.KILLED, f"Killed by {event.by}{why}.", at)
-        for deadline in (AFTER_CHIEF, EVALUATION):
-            self.state.deadlines.pop(deadline, None)
+        job_end.cut_waits_short(self.state)
 
     def _end(self, status: FinalStatus, text: str, at: float) -> None:
         """Decide how the job ends. ``_reconcile`` stops its containers."""
@@ -441,6 +440,8 @@ class Machine:
             self._emit(*containers.drop_unallocated(state, table))
         elif name == AFTER_CHIEF:
             job_end.end_after_chief(state, table, at)
+        elif name == TENSORBOARD_STAY:
+            state.tensorboard_stays = False
         elif name == STOP:
             self._emit(*job_end.release_unstopped(state, at))
         elif name == RELEASE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
-from ytf.machine.deadlines import AFTER_CHIEF
+from ytf.machine.deadlines import AFTER_CHIEF, TENSORBOARD_STAY
 from ytf.machine.diagnostics import join_names
 from ytf.machine.state import MachineState, Task
 from ytf.machine.usage import over_asking_notes
@@ -22,6 +22,7 @@ def notes(spec: JobSpec, state: MachineState) -> Iterator[str]:
     """All notes about a job, as its state is now."""
     if state.final is FinalStatus.SUCCEEDED:
         yield from _after_chief(spec, state)
+        yield from _tensorboard_stays(state)
     if state.idle_since is not None:
         yield _idle(spec, state, state.idle_since)
     if state.output_lost:
@@ -58,6 +59,15 @@ def _after_chief(spec: JobSpec, state: MachineState) -> Iterator[str]:
     if failed:
         reasons = [f"{t.id} ({t.reason or f'exit code {t.exit_code}'})" for t in failed]
         yield f"failed, though {chiefs} succeeded, which decides: {join_names(reasons)}"
+
+
+def _tensorboard_stays(state: MachineState) -> Iterator[str]:
+    until = state.deadlines.get(TENSORBOARD_STAY)
+    if until is not None:
+        yield (
+            f"the job has succeeded. TensorBoard stays until {_clock(until)} "
+            "(timeouts.tensorboard_s); `ytf kill` ends it now"
+        )
 
 
 def _idle(spec: JobSpec, state: MachineState, since: float) -> str:

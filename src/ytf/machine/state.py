@@ -120,6 +120,8 @@ class Stopping(Enum):
 
     NONE = "none"
     ALL_BUT_EVALUATORS = "all-but-evaluators"
+    """Nor was a TensorBoard that stays."""
+    ALL_BUT_TENSORBOARD = "all-but-tensorboard"
     ALL = "all"
 
 
@@ -150,6 +152,8 @@ class MachineState(msgspec.Struct, kw_only=True):
     final: FinalStatus | None = None
     """How the job ends. It is decided before all tasks have stopped."""
     stopping: Stopping = Stopping.NONE
+    tensorboard_stays: bool = False
+    """TensorBoard is not to be stopped with the other tasks of a job that has succeeded."""
     idle_since: float | None = None
     """Since when all running programs are idle, if the master has noticed it."""
     output_lost: dict[TaskId, float] = {}

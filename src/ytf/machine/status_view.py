@@ -16,6 +16,7 @@ from ytf.machine.deadlines import (
     EVALUATION,
     RENDEZVOUS,
     RESTART,
+    TENSORBOARD_STAY,
 )
 from ytf.machine.diagnostics import join_names
 from ytf.machine.machine import Machine
@@ -202,13 +203,21 @@ def waits_for(state: MachineState, *, headroom: str, now: float) -> str:
 def _stopping_text(state: MachineState, now: float) -> str:
     assert state.final is not None
     text = f"The job ends as {state.final.value}."
-    stopping = [task for task in state.tasks.values() if task.container in state.containers]
+    stopping = [
+        task
+        for task in state.tasks.values()
+        if task.container in state.containers
+        and not (state.tensorboard_stays and group_of(task.id) == TENSORBOARD)
+    ]
     if AFTER_CHIEF in state.deadlines:
         left = _time_left(state, AFTER_CHIEF, now, "they are stopped")
         return f"{text} The chief has succeeded, and the other tasks may end by themselves{left}."
     if EVALUATION in state.deadlines:
         left = _time_left(state, EVALUATION, now, "it is stopped")
         return f"{text} The evaluator may finish its last evaluation{left}."
+    if TENSORBOARD_STAY in state.deadlines:
+        left = _time_left(state, TENSORBOARD_STAY, now, "it is stopped")
+        return f"{text} TensorBoard stays for a look at the results{left}."
     return f"{text} Waiting for {_names(stopping)} to stop." if stopping else text
 
 

@@ -69,6 +69,11 @@ class TaskTable:
         tasks = (self.tasks[task_id(EVALUATOR, i)] for i in range(count))
         return [t for t in tasks if t.state in LIVE]
 
+    def live_tensorboard(self) -> Task | None:
+        """TensorBoard, if it has a container and has not ended."""
+        task = self.tasks.get(task_id(TENSORBOARD, 0))
+        return task if task is not None and task.state in LIVE else None
+
     def ended_count(self) -> int:
         """How many members have ended."""
         return sum(self.counts[state] for state in TaskState if state.is_final)

@@ -1,7 +1,7 @@
 """Finds the TensorBoard to run, or installs it into ``$YTF_HOME/environments``.
 
-The environment is named by the hash of its requirements: a changed list of
-packages makes another environment, and a running job keeps its own.
+The environment has the packages of a list and our program, which runs TensorBoard. It is
+named by the hash of both: a change makes another environment, and a running job keeps its own.
 
 Every package, with all that it needs, is listed with the hashes of its files, and only
 wheels are installed: whoever answers for an index cannot give other code, and nothing is
@@ -32,6 +32,7 @@ from ytf.packaging.made_environments import (
 TENSORBOARD_VARIABLE = "YTF_TENSORBOARD"
 """The variable that names a TensorBoard to use instead of ytf's own."""
 
+_PROGRAM = Path(__file__).with_name("tensorboard_program.py")
 _ABOUT = "TensorBoard"
 _HINT = (
     f"set {TENSORBOARD_VARIABLE}=/path/to/tensorboard to use one that you have, or try again with "
@@ -64,9 +65,7 @@ def find_tensorboard(on_progress: Callable[[str], None] = ignore_progress) -> Te
     requirements = Path(__file__).with_name("tensorboard.txt")
     path = ensure_environment(_recipe(requirements), on_progress)
     # Isolated: files shipped to the task must not replace its modules.
-    return TensorBoardCommand(
-        argv=("python", "-I", "-m", "tensorboard.main"), environment=str(path)
-    )
+    return TensorBoardCommand(argv=("python", "-I", "-m", _PROGRAM.stem), environment=str(path))
 
 
 def _given_command(given: str) -> tuple[str, ...]:
@@ -91,13 +90,18 @@ def _recipe(requirements: Path) -> EnvironmentRecipe:
         for step in install_steps(path, _pinned(requirements)):
             # Not in the user's directory, whose project settings (uv, pip) must not apply.
             run_step(step, about=_ABOUT, cwd=path.parent, progress=progress, hint=_HINT)
+        major, minor = sys.version_info[:2]
+        packages = path / "lib" / f"python{major}.{minor}" / "site-packages"
+        packages.mkdir(parents=True, exist_ok=True)
+        shutil.copy(_PROGRAM, packages)
 
     return EnvironmentRecipe(name=f"tensorboard-{_digest(requirements)}", about=_ABOUT, make=make)
 
 
 def _digest(requirements: Path) -> str:
     """Return a hash of everything an environment depends on."""
-    parts = (requirements.read_text(), sys.implementation.cache_tag, platform.machine())
+    texts = (requirements.read_text(), _PROGRAM.read_text())
+    parts = (*texts, sys.implementation.cache_tag, platform.machine())
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]
 
 

@@ -262,7 +262,7 @@ def _check_backoff(backoff: Backoff, path: str) -> None:
 
 def _check_timeouts(timeouts: Timeouts) -> None:
     # 0 makes sense for these: kill at once, do not wait for the evaluator or for workers.
-    may_be_zero = {"stop_grace_s", "evaluator_s", "after_chief_s"}
+    may_be_zero = {"stop_grace_s", "evaluator_s", "after_chief_s", "tensorboard_s"}
     for name in timeouts.__struct_fields__:
         value: float | None = getattr(timeouts, name)
         if value is not None:
@@ -328,6 +328,12 @@ def _check_life(spec: JobSpec) -> None:
             "TensorBoard never ends by itself, so the job would not either",
             where=f"groups.{TENSORBOARD}.tracked",
             hint="leave it out",
+        )
+    if spec.timeouts.tensorboard_s and not spec.tensorboard and tensorboard is None:
+        raise SpecError(
+            "the job has no TensorBoard that could stay after its end",
+            where="timeouts.tensorboard_s",
+            hint="ask for one (-t; in a file: tensorboard: true), or leave it out",
         )
     if not spec.servers and not spec.tracked_groups():
         raise SpecError(

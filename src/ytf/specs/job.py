@@ -287,6 +287,12 @@ class Timeouts(Spec, frozen=True, kw_only=True):
     """
     evaluator_s: float = 300.0
     """How long a running evaluator may go on after the tracked tasks succeeded."""
+    tensorboard_s: float = 0.0
+    """How long TensorBoard stays after all other tasks of a job that succeeded have ended, for
+    people who look at the results. The job ends after that; ``ytf kill`` ends it at once.
+    ``job_s`` does not limit this time. ``lifetime_s`` does: a cluster that ends the job then has
+    killed it. Default: TensorBoard ends with the others.
+    """
     after_chief_s: float | None = 30.0
     """How long other tracked tasks may go on after the group ``chief`` (or ``master``) succeeded.
     Then the job has succeeded, whatever they do, and they are stopped. ``null``: for ever; the
@@ -356,7 +362,8 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     """What ``python`` in the commands is: ``node`` (the node's own), ``current`` (the environment
     that is active at submission), the path of a venv or conda environment, or a file from which
     one is made: ``requirements.txt`` (any ``.txt``), ``pyproject.toml``, ``uv.lock``, a pex file,
-    or a tar or zip archive of an environment (conda-pack, venv-pack).
+    or a tar or zip archive of an environment (conda-pack, venv-pack). A pex file or an archive
+    may be in HDFS: ``hdfs://…``, ``viewfs://…``.
     """
     task_env: dict[str, str] = {}
     """Environment variables of the tasks. Names that begin with ``DTF_`` or ``YTF_``, and
@@ -376,8 +383,10 @@ class JobSpec(Spec, frozen=True, kw_only=True):
     """
     libhdfs: bool = False
     """Set ``CLASSPATH``, ``JAVA_HOME``, ``HADOOP_HDFS_HOME`` and ``LD_LIBRARY_PATH`` for programs
-    that read HDFS with Hadoop's libhdfs, as TensorFlow up to 2.10 does. Each node needs Hadoop and
-    Java, and each task starts about a second later.
+    that read HDFS with Hadoop's libhdfs, as TensorFlow up to 2.5 and tensorflow-io do. Each node
+    needs Hadoop with its native libraries, and Java; each task starts about a second later. The
+    JVM in the program takes SIGTERM for itself, so that a handler of the program's own does not
+    run; with ``LIBHDFS_OPTS: -Xrs`` in ``task_env`` it does.
     """
     registry: str = "rest"
     """Where tasks report their addresses and the cluster spec is published: ``rest`` (the

@@ -28,7 +28,8 @@ SETTINGS: dict[str, Setting] = {
     "name": Setting("The name of jobs that have none. Default: TensorFlow."),
     "env": Setting(
         "What `python` in the command is: node (the node's own), current (the environment "
-        "active at submission) or a path. In ytf.toml it is relative to that file. Default: node.",
+        "active at submission), a path or an hdfs:// URL. In ytf.toml a path is relative to that "
+        "file. Default: node.",
         only_user="chooses the program that runs",
     ),
     "python": Setting(
