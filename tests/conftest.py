@@ -27,6 +27,16 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Name the process of each test that has Hadoop or trains, for ``--dist=loadgroup``."""
+    for item in items:
+        kinds = {mark.name for mark in item.iter_markers()}
+        if kinds & {"tensorflow", "frameworks"}:
+            item.add_marker(pytest.mark.xdist_group("training"))
+        elif "yarn" in kinds:
+            item.add_marker(pytest.mark.xdist_group("hadoop"))
+
+
 @pytest.fixture
 def free_range() -> tuple[int, int]:
     """Four ports in a row that nobody uses: below those that starters take by themselves."""

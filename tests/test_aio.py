@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import ytf
@@ -29,8 +30,11 @@ from ytf.backends.api import (
     never_interrupted,
     no_commit_hook,
 )
+from ytf.client import environments
 from ytf.client.async_calls import THREAD_NAME, iterate_in_thread
 from ytf.errors import NotFoundError, UnreachableError
+from ytf.packaging.installers import InstallProgress
+from ytf.packaging.made_environments import EnvironmentRecipe
 from ytf.specs.ids import TaskId
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.specs.status import ClusterSpec, JobEvent, JobState, JobStatus, TaskState
@@ -257,6 +261,35 @@ async def test_a_submission_that_is_cancelled_before_its_commit_submits_nothing(
     with pytest.raises(asyncio.CancelledError):
         await submits
     assert backend.submitted == []
+
+
+async def test_a_submission_that_is_cancelled_while_an_environment_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, goes_on = threading.Event(), threading.Event()
+    went_on: list[bool] = []
+
+    def make(path: Path, progress: InstallProgress) -> None:
+        entered.set()
+        assert goes_on.wait(_LONG_S), "the loop is blocked"
+        progress.tell("still at it")
+        went_on.append(True)
+
+    recipe = EnvironmentRecipe(name="x", about="a thing", make=make)
+    monkeypatch.setattr(environments, "recipe_of", lambda file: recipe)
+    (tmp_path / "requirements.txt").touch()
+    backend = FakeBackend(FakeHandle(RUNNING))
+    spec = msgspec.structs.replace(SPEC, env=str(tmp_path / "requirements.txt"))
+    submits = asyncio.ensure_future(aio.submit(spec, backend=backend, progress=False))
+    await _entered(entered)
+    submits.cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await submits
+    assert (went_on, backend.submitted) == ([], [])
+    assert not recipe.path.exists()
 
 
 async def test_a_submission_that_is_cancelled_after_its_commit_is_undone() -> None:

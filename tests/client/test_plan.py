@@ -27,6 +27,7 @@ from ytf.specs.job import (
     OnFailure,
     Resources,
     TaskGroupSpec,
+    Timeouts,
 )
 
 AWKWARD = "python 'it''s' \"$X\" `date` \\ ; ⟨ünïcödé⟩ 🦆\n  --second-line *"
@@ -252,8 +253,8 @@ class TestEnvironment:
             with pytest.raises(SpecError, match="is not an environment") as caught:
                 _plan(_spec(env=wrong), tmp_path)
             assert "venv or conda" in (caught.value.hint or "")
-        with pytest.raises(SpecError, match="is not on this machine"):
-            _plan(_spec(env="hdfs:///envs/x.pex"), tmp_path)
+        with pytest.raises(SpecError, match="is neither on this machine nor in HDFS"):
+            _plan(_spec(env="s3://envs/x.pex"), tmp_path)
 
     def test_a_directory_with_a_list_is_not_one_but_the_list_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "project").mkdir()
@@ -283,6 +284,10 @@ class TestTensorBoard:
         assert group.env == str(venv)
         assert group.task_env == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
         assert plan.spec.task_env == {}
+
+    def test_how_long_it_stays_is_shown(self, tmp_path: Path) -> None:
+        spec = _spec(tensorboard=True, output="/o", timeouts=Timeouts(tensorboard_s=1800))
+        assert "TensorBoard stays: 30m after a success\n" in describe(_plan(spec, tmp_path))
 
     def test_a_group_of_that_name_is_it(self, tmp_path: Path) -> None:
         groups = {

@@ -23,7 +23,7 @@ from ytf.client.topologies import (
 )
 from ytf.errors import RunFailed, SpecError
 from ytf.functions.payload import COMMAND
-from ytf.specs.job import Framework, JobSpec, OnFailure
+from ytf.specs.job import Framework, JobSpec, OnFailure, Timeouts
 from ytf.specs.status import JobState
 
 CHIEF = {"chief": TaskSpec("1 GiB", 2)}
@@ -129,6 +129,14 @@ def test_keywords_reach_the_job(tmp_path: Path) -> None:
     assert spec.files["a.py"] == str(tmp_path / "a.py")
 
 
+@pytest.mark.parametrize(("given", "stays_s"), [({}, 0), (0, 0), (-1, 0), (90, 90)])
+def test_tensorboard_stays_as_long_as_is_asked_for(given: Any, stays_s: float) -> None:
+    options = {} if given == {} else {"tb_termination_timeout_seconds": given}
+    board = TaskSpec(512, 1, tb_model_dir="/m", **options)
+    spec = submitted(experiment_fn, {**CHIEF, "tensorboard": board})
+    assert spec.timeouts == Timeouts(after_chief_s=None, tensorboard_s=stays_s)
+
+
 def test_an_archive_of_cuda_is_unpacked_for_all_but_tensorboard() -> None:
     spec = submitted(
         experiment_fn,
@@ -162,7 +170,7 @@ def test_environments_are_archives_or_files_for_all_or_by_label(tmp_path: Path) 
             "eval_monitor_log_thresholds: evaluators report no 'nb_eval_step'",
         ),
         ({"custom_task_module": "my.task"}, "custom_task_module: 'my.task' is none of tf-yarn's"),
-        ({"pyenv_zip_path": "hdfs:///env.pex"}, "is not on this machine"),
+        ({"pyenv_zip_path": "hdfs:///env.whl"}, "is of no kind that an environment is made from"),
         ({"pyenv_zip_path": {ytf.NodeLabel.GPU: "x"}}, "there is no environment for NodeLabel.CPU"),
         ({"task_specs": {"cheif": TaskSpec(1, 1)}}, "there is no task type 'cheif'"),
         ({"task_specs": {"chief": TaskSpec(1, 1, instances=2)}}, "there is one chief, not 2"),
@@ -170,7 +178,7 @@ def test_environments_are_archives_or_files_for_all_or_by_label(tmp_path: Path) 
         ({"task_specs": {}}, "there are no tasks"),
         (
             {"task_specs": {"chief": TaskSpec(1, 1, tb_termination_timeout_seconds=9)}},
-            "TensorBoard ends with the job",
+            "tb_termination_timeout_seconds is for TensorBoard, and has no effect on chief",
         ),
         ({"env": {"TF_CONFIG": "x"}}, "TF_CONFIG"),
     ],

@@ -95,7 +95,13 @@ def test_the_users_file_is_not_read_twice_from_within_home(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [("sub", "{file}/sub"), ("/a", "/a"), ("~/a", "{user}/a"), ("node", "node")],
+    [
+        ("sub", "{file}/sub"),
+        ("/a", "/a"),
+        ("~/a", "{user}/a"),
+        ("node", "node"),
+        ("hdfs:///a", "hdfs:///a"),
+    ],
 )
 def test_a_path_is_relative_to_where_it_is_written(
     tmp_path: Path, written: str, meant: str

@@ -18,8 +18,11 @@ def test_the_commands_of_the_page_are_accepted(ytf: Ytf) -> None:
         (ytf.work / name).touch()
     (ytf.work / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '1'\n")
     [block] = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    commands = block.splitlines()
+    *commands, in_hdfs = block.splitlines()
     assert len(commands) == 5
     for command in commands:
         told = ytf.run(*shlex.split(command.replace("~", str(ytf.work))), "--dryrun")
         assert "\nenv: /" in told.stdout, command
+    # tests/yarn/test_environments.py has an HDFS. Here there is none.
+    refused = ytf.run(*shlex.split(in_hdfs), "--dryrun", code=2)
+    assert "no Hadoop configuration was found" in refused.stderr

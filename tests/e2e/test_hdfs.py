@@ -106,9 +106,10 @@ def make_hadoop(folder: Path) -> Path:
         program.parent.mkdir(parents=True)
         program.write_text(text)
         program.chmod(0o755)
-    library = folder / "java" / "lib" / "server" / "libjvm.so"
-    library.parent.mkdir(parents=True)
-    library.touch()
+    for below in ("java/lib/server/libjvm.so", "hadoop/lib/native/libhdfs.so"):
+        library = folder / below
+        library.parent.mkdir(parents=True)
+        library.touch()
     return folder
 
 
@@ -120,7 +121,8 @@ def test_libhdfs_gets_what_it_needs_where_it_is_asked_for(ytf: Ytf, tmp_path: Pa
     seen, _ = dump(ytf, "--libhdfs")
     assert seen["CLASSPATH"] == "/hadoop/a.jar:/hadoop/b.jar"
     assert seen["HADOOP_HDFS_HOME"] == str(node / "hadoop")
-    assert seen["LD_LIBRARY_PATH"].endswith(str(node / "java" / "lib" / "server"))
+    libraries = f"{node}/java/lib/server:{node}/hadoop/lib/native"
+    assert seen["LD_LIBRARY_PATH"].endswith(libraries)
     seen, _ = dump(ytf)
     assert not {"CLASSPATH", "HADOOP_HDFS_HOME"} & set(seen)
 

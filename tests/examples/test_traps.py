@@ -37,7 +37,7 @@ tf.io.gfile.GFile(os.path.join(os.environ["DTF_OUTPUT_PATH"], "x"), "w").write("
         pytest.param(
             HDFS,
             ("-r", "worker:1", "-o", "hdfs://namenode.invalid/out", "--no_hdfs_plugin"),
-            "TensorFlow opens hdfs:// by ytf's plugin, which this program did not have",
+            "opens hdfs:// by ytf's plugin, which this program did not have",
             id="hdfs",
         ),
     ],

@@ -59,10 +59,8 @@ class MadeLayers:
         self._contents: dict[str, LayerContent] = {}
         self.packed: list[str] = []
 
-    def layer(self, text: str) -> Layer:
-        content = layer_content(
-            LayerKind.CODE, text, [LayerEntry(path="x", data=text.encode() * 1000)]
-        )
+    def layer(self, text: str, kind: LayerKind = LayerKind.DISTRIBUTION) -> Layer:
+        content = layer_content(kind, text, [LayerEntry(path="x", data=text.encode() * 1000)])
         layer = self._cache.describe(content)
         self._contents[layer.digest] = content
         return layer

@@ -7,15 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.packaging.file_trees import code, made, unpack
-from ytf.packaging.archives import pack
+from ytf.errors import SettingsError
+from ytf.packaging.archives import compile_modules, pack
 from ytf.packaging.installation import current
 from ytf.packaging.layer_cache import LayerCache
 from ytf.packaging.layers import (
+    LayerEntry,
     LayerKind,
     describe_layer,
     layer_content,
@@ -84,3 +87,17 @@ def test_bytecode_is_valid_wherever_it_is_unpacked(tmp_path: Path) -> None:
     command = [sys.executable, "-B", "-c", "import good"]
     output = subprocess.run(command, cwd=found, capture_output=True, text=True, check=True).stdout
     assert output.strip() == str(found / f"__pycache__/good.{tag}.pyc")
+
+
+def test_an_interpreter_that_does_not_compile_is_named(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\ntrue\n")
+    python.chmod(0o755)
+    (tmp_path / "a.py").write_text("x = 1\n")
+    ours = current().bytecode
+    assert ours is not None
+    silent = msgspec.structs.replace(ours, python=str(python))
+    entry = LayerEntry(path="lib/python3/a.py", source=str(tmp_path / "a.py"))
+    content = layer_content(LayerKind.CODE, "x", [entry], silent)
+    with pytest.raises(SettingsError, match="returned 0 of 1 modules"):
+        compile_modules(content)

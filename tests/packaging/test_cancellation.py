@@ -110,7 +110,6 @@ def test_a_compilation_with_many_cancellation_checks_is_complete(
         module.write_text(f"x = {number}\n")
         entries.append(LayerEntry(path=str(module.relative_to(tmp_path)), source=str(module)))
     what = layer_content(LayerKind.CODE, "x", entries, current().bytecode)
-    (tmp_path / "out").mkdir()
-    made = archives.compile_modules(what, tmp_path / "out")
+    made = archives.compile_modules(what)
     assert len(made) == 300
     assert all(sys.implementation.cache_tag in entry.path for entry in made)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.packaging.venvs import PYTHON, Venv
 from ytf.packaging.editable_installs import find_editable_installs, unshipped_editable_installs
-from ytf.packaging.environment_layers import file_groups
+from ytf.packaging.environment_layers import code_contents, file_groups, list_environment
 from ytf.packaging.layers import LayerEntry, LayerKind
 
 PACKAGES = f"lib/{PYTHON}/site-packages"
@@ -55,16 +55,16 @@ def install(venv: Venv, pth: str, **files: str) -> None:
 
 def code(venv: Venv) -> dict[str, LayerEntry]:
     """The files of the code layers, by path."""
-    _, layers = file_groups(venv.installation)
+    layers = code_contents(venv.installation, list_environment(venv.installation))
     assert all(layer.kind is LayerKind.CODE for layer in layers)
     return {each.path: each for layer in layers for each in layer.entries}
 
 
 def installed(venv: Venv) -> set[str]:
     """The paths of all files of the environment, relative to its packages."""
-    groups, layers = file_groups(venv.installation)
-    entries = [each for group in groups for each in group.entries]
-    entries += [each for layer in layers for each in layer.entries]
+    found, listed = venv.installation, list_environment(venv.installation)
+    entries = [each for group in file_groups(found, listed) for each in group.entries]
+    entries += [each for layer in code_contents(found, listed) for each in layer.entries]
     return {each.path.removeprefix(f"{PACKAGES}/") for each in entries}
 
 

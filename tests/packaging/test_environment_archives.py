@@ -19,7 +19,7 @@ from ytf.client.environments import recipe_of
 from ytf.errors import SettingsError
 from ytf.packaging import environment_archives, installers
 from ytf.packaging.environment_archives import archive_recipe
-from ytf.packaging.made_environments import ensure_environment
+from ytf.packaging.made_environments import DOWNLOADS, ensure_environment
 
 PACKAGES = f"lib/{PYTHON}/site-packages"
 
@@ -202,6 +202,18 @@ def test_how_far_it_is_is_said(
     assert any(re.fullmatch(r"still at it \(0 s\): \d+ (of \d+ )?files", text) for text in said)
 
 
+@pytest.mark.parametrize("damaged", [b"PK\x01\x02", b"PK\x03\x04"])
+def test_a_damaged_zip(tmp_path: Path, environments: Path, damaged: bytes) -> None:
+    file = tmp_path / "x.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bin/python", "x" * 1000)
+    # Its list of files, whose place is still told, or the file itself.
+    file.write_bytes(file.read_bytes().replace(damaged, b"XXXX"))
+    assert zipfile.is_zipfile(file)
+    with pytest.raises(SettingsError, match="cannot be unpacked"):
+        ensure_environment(archive_recipe(file))
+
+
 def test_a_file_that_is_no_archive_or_no_environment(tmp_path: Path, environments: Path) -> None:
     for name in ("x.tar.gz", "x.zip"):
         (tmp_path / name).write_bytes(b"nothing of the kind")
@@ -258,6 +270,38 @@ def test_a_pex_file_makes_its_own_venv(
     monkeypatch.setenv("PEX_MODULE", "the users own")
     path = ensure_environment(archive_recipe(pex(tmp_path / name, has_tools=True)))
     assert (path / "bin/python").exists()
+
+
+@pytest.mark.parametrize("layout", ["loose", "packed"])
+@pytest.mark.parametrize("has_tools", [True, False])
+def test_a_large_pex_is_a_directory_in_a_zip_archive(
+    tmp_path: Path,
+    environments: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    layout: str,
+    has_tools: bool,
+) -> None:
+    """As ``cluster_pack.upload_env(allow_large_pex=True)`` makes it."""
+    own = io.BytesIO()
+    with zipfile.ZipFile(own, "w") as archive:
+        archive.writestr("pex/tools/main.py" if has_tools else "pex/pex.py", "")
+    file = tmp_path / "x.pex.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("PEX-INFO", "{}")
+        archive.writestr("__main__.py", f"{PEX_MAIN}\nassert os.path.isdir(sys.argv[0])\n")
+        if layout == "packed":
+            archive.writestr(".bootstrap", own.getvalue())
+        else:
+            for name in zipfile.ZipFile(own).namelist():
+                archive.writestr(f".bootstrap/{name}", "")
+    if has_tools:
+        path = ensure_environment(archive_recipe(file))
+        assert (path / "bin/python").exists()
+    else:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(SettingsError, match=r"x\.pex\.zip was built without pex's tools"):
+            ensure_environment(archive_recipe(file))
+    assert list((environments / DOWNLOADS).iterdir()) == []
 
 
 def test_a_pex_file_without_tools(

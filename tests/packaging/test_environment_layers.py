@@ -13,10 +13,13 @@ from tests.packaging.venvs import PYTHON, Venv
 from ytf.packaging import environment_layers as module
 from ytf.packaging.environment_layers import (
     FileGroup,
+    code_contents,
     file_groups,
     layers_of_groups,
+    list_environment,
     split_environment,
 )
+from ytf.packaging.installation import Installation
 from ytf.packaging.layers import LayerContent, LayerEntry, LayerKind, describe_layer
 
 PACKAGES = f"lib/{PYTHON}/site-packages"
@@ -32,18 +35,22 @@ def paths(contents: list[LayerContent]) -> list[str]:
 
 
 def named(venv: Venv) -> dict[str, set[str]]:
-    groups, code = file_groups(venv.installation)
+    listed = list_environment(venv.installation)
+    groups = file_groups(venv.installation, listed)
     found = {group.name: {entry.path for entry in group.entries} for group in groups}
+    code = code_contents(venv.installation, listed)
     found |= {what.name: {entry.path for entry in what.entries} for what in code}
     return {
         name: {path.removeprefix(f"{PACKAGES}/") for path in paths} for name, paths in found.items()
     }
 
 
+def contents_of(found: Installation) -> list[LayerContent]:
+    return split_environment(found, list_environment(found))
+
+
 def entry(venv: Venv, path: str) -> LayerEntry:
-    [found] = [
-        e for what in split_environment(venv.installation) for e in what.entries if e.path == path
-    ]
+    [found] = [e for what in contents_of(venv.installation) for e in what.entries if e.path == path]
     return found
 
 
@@ -70,7 +77,7 @@ def test_every_file_is_in_exactly_one_layer(
         )
     own = {f"{PACKAGES}/{name}-1.dist-info/RECORD" for name in records}
     expected = {f"{PACKAGES}/{path}" for path in files} | {"bin/x", "share/man/x.1"} | own
-    assert paths(split_environment(venv.installation)) == sorted(expected)
+    assert paths(contents_of(venv.installation)) == sorted(expected)
 
 
 def test_big_distributions_are_layers_and_small_ones_bundles(
@@ -79,11 +86,33 @@ def test_big_distributions_are_layers_and_small_ones_bundles(
     monkeypatch.setattr(module, "BIG", 1000)
     venv.install("big", {"big/__init__.py": bytes(2000)})
     venv.install("small", {"small.py": b"1"})
-    found = {what.name: what for what in split_environment(venv.installation)}
+    found = {what.name: what for what in contents_of(venv.installation)}
     assert set(found) == {"big-1.0", "bundle-0-of-1"}
     assert found["big-1.0"].kind is LayerKind.DISTRIBUTION
     assert found["bundle-0-of-1"].kind is LayerKind.BUNDLE
     assert f"{PACKAGES}/big-1.0.dist-info/RECORD" in {e.path for e in found["big-1.0"].entries}
+
+
+def test_large_files_of_a_distribution_are_layers(
+    venv: Venv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BIG", 1)
+    monkeypatch.setattr(module, "_LARGEST", 1000)
+    parts = {f"big/{name}": bytes(400) for name in ("a", "b", "d", "e", "libs/f")}
+    venv.install("big", parts | {"big/libs/c.so.2": bytes(5000)})
+    (venv.packages / "big/c.so").symlink_to("libs/c.so.2")
+    (venv.packages / "big/current").symlink_to("libs")
+    with (venv.packages / "big-1.0.dist-info/RECORD").open("a") as file:
+        file.write("big/c.so,,\nbig/current,,\n")
+    large, others = contents_of(venv.installation)
+    assert (large.name, others.name) == ("big-1.0-1-of-2", "big-1.0-2-of-2")
+    assert [e.path for e in large.entries] == [f"{PACKAGES}/big/libs/c.so.2"]
+    # The others stay together, also if they are larger: they may look for each other.
+    assert {e.path for e in others.entries} > {f"{PACKAGES}/{name}" for name in parts}
+    # A link cannot lead into another layer, nor to a directory that is only partly in this one.
+    assert entry(venv, f"{PACKAGES}/big/c.so").size == 5000
+    assert entry(venv, f"{PACKAGES}/big/current/c.so.2").size == 5000
+    assert entry(venv, f"{PACKAGES}/big/current/f").size == 400
 
 
 def test_one_changed_distribution_changes_one_bundle() -> None:
@@ -148,7 +177,7 @@ def test_files_that_no_distribution_owns(venv: Venv) -> None:
 
 
 def test_files_of_the_venv_itself_are_left_out(venv: Venv) -> None:
-    assert paths(split_environment(venv.installation)) == []
+    assert paths(contents_of(venv.installation)) == []
 
 
 def test_a_link_to_a_program_becomes_the_program(venv: Venv) -> None:
@@ -174,7 +203,7 @@ def test_the_visible_packages_of_the_base_are_part_of_it(tmp_path: Path) -> None
         base_executable=str(base.root / "bin/python"),
         site_folders=(str(venv.packages), str(base.packages)),
     )
-    contents = split_environment(found)
+    contents = contents_of(found)
     sources = {each.path: each for content in contents for each in content.entries}
     assert Path(sources[f"{PACKAGES}/both.py"].source).read_bytes() == b"of the venv"
     assert f"{PACKAGES}/base_only.py" in sources
@@ -234,6 +263,6 @@ def test_a_python_that_is_no_venv_gives_only_its_packages(venv: Venv) -> None:
     venv.install("pkg", {"pkg.py": b"", "bin/tool": venv.script("print(1)")})
     venv.write("bin/unowned", b"", executable=True)
     found = msgspec.structs.replace(venv.installation, base_prefix=str(venv.root))
-    listed = paths(split_environment(found))
+    listed = paths(contents_of(found))
     assert "bin/tool" in listed
     assert "bin/unowned" not in listed

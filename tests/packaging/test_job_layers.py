@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from venv import create as create_venv
 
 import msgspec
 import pytest
@@ -17,7 +20,14 @@ from tests.packaging.tiny_elf import library
 from tests.packaging.venvs import PYTHON, Venv
 from ytf.errors import SettingsError
 from ytf.packaging import installation
-from ytf.packaging.environment_layers import file_groups, make_manifest, split_environment
+from ytf.packaging.environment_layers import (
+    EnvironmentFiles,
+    file_groups,
+    list_environment,
+    make_manifest,
+    split_environment,
+)
+from ytf.packaging.installation import Installation
 from ytf.packaging.interpreter_layer import make_interpreter
 from ytf.packaging.job_layers import JobLayers, Runtime, make_runtime
 from ytf.packaging.launch_scripts import RuntimePaths, module_script, starter_script
@@ -45,12 +55,12 @@ def run(command: list[str], env: dict[str, str], cwd: Path) -> str:
 def assembled(venv: Venv, node: FakeNode, target: Path) -> dict[str, str]:
     found = installation.at(venv.root)
     assert found == venv.installation
-    contents, base = split_environment(found), make_interpreter(found)
-    layers = node.localize(contents)
-    [base_layer] = node.localize([base.content])
+    contents, base = split_environment(found, list_environment(found)), make_interpreter(found)
+    layers = node.localize([*contents, base.content])
     plan = target.with_suffix(".json")
-    plan.write_bytes(make_manifest(base, base_layer, contents, layers).encode())
-    variables = environment_builder.assemble(str(plan), node.places, str(target))
+    plan.write_bytes(make_manifest(base, contents, layers[:-1]).encode())
+    places = [node.places[layer.digest] for layer in layers]
+    variables = environment_builder.assemble(str(plan), places, str(target))
     return activated(variables, {**BARE, "PYTHONHOME": "/wrong", "VIRTUAL_ENV": "/wrong"})
 
 
@@ -97,6 +107,24 @@ def test_an_environment_runs_from_its_layers(tmp_path: Path, node: FakeNode) -> 
     assert run(["python3", "-m", "site"], env, tmp_path)
 
 
+def test_a_package_in_several_layers_is_one_in_the_environment(
+    tmp_path: Path, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ytf.packaging.environment_layers.BIG", 1)
+    monkeypatch.setattr("ytf.packaging.environment_layers._LARGEST", 40)
+    venv = Venv(tmp_path / "venv")
+    modules = {f"large/m{n}.py": f"value = {n}  # {'x' * 40}\n".encode() for n in range(5)}
+    venv.install("large", {"large/__init__.py": b"", **modules})
+    contents = split_environment(venv.installation, list_environment(venv.installation))
+    assert len(contents) > 5
+    env = assembled(venv, node, tmp_path / "env")
+    venv.root.rename(tmp_path / "gone")
+    program = "from large import m0, m4; print(m0.value, m4.value, m4.__cached__)"
+    *values, cached = run(["python", "-c", program], env, tmp_path).split()
+    assert values == ["0", "4"]
+    assert os.path.exists(cached)
+
+
 def test_what_programs_expect_of_any_environment_is_there(tmp_path: Path, node: FakeNode) -> None:
     """Linked programs, ``activate``, a venv in it with pip, headers, all of the library."""
     venv = Venv(tmp_path / "venv")
@@ -135,6 +163,76 @@ def test_what_is_not_in_the_layers_is_told_with_them(tmp_path: Path) -> None:
     assert note.startswith("pkg is an editable install by an unknown tool")
 
 
+def test_an_unchanged_environment_is_only_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv = Venv(tmp_path / "venv")
+    venv.install("hello", {"hello.py": b"x = 1\n"})
+    source = tmp_path / "project/mine.py"
+    source.parent.mkdir()
+    source.write_text("x = 1\n")
+    venv.install("mine", {"mine.pth": f"{source.parent}\n".encode()})
+    cache = LayerCache(tmp_path / "cache")
+    first = JobLayers(cache).add_environment(venv.installation)
+    splits = []
+
+    def split(found: Installation, listed: EnvironmentFiles) -> list[LayerContent]:
+        splits.append(found)
+        return split_environment(found, listed)
+
+    monkeypatch.setattr("ytf.packaging.job_layers.split_environment", split)
+    again = JobLayers(cache)
+    assert again.add_environment(venv.installation) == first
+    assert splits == []
+    assert {*again.layers} == {*first.layers, first.manifest_layer}
+    # A store that has lost them gets the same layers; the environment is split for all at once.
+    fresh, expected = LayerCache(tmp_path / "other"), JobLayers(LayerCache(tmp_path / "third"))
+    expected.add_environment(venv.installation)
+    splits.clear()
+    for layer in again.layers:
+        assert again.archive(layer).sha256 == expected.archive(layer).sha256
+    assert len(splits) == 1
+    # A changed line of the source is one new layer.
+    splits.clear()
+    source.write_text("x = 2\n")
+    line = JobLayers(cache).add_environment(venv.installation)
+    assert splits == []
+    assert [*map(operator.eq, first.layers, line.layers)] == [True, False, True]
+    assert line.manifest_layer == first.manifest_layer
+    assert line == JobLayers(fresh).add_environment(venv.installation)
+    # A directory with machine code is no link, so the manifest is another one.
+    machine_code = library()
+    for changed, data, is_linked_anew in (
+        (source.with_name("new.py"), b"", False),
+        (source.with_name("new.py"), machine_code, True),
+        (source.with_name("new.py"), b"", True),
+        (venv.packages / "hello.py", b"x = 22\n", False),
+        (venv.root / "bin/tool", b"x = 22\n", True),
+    ):
+        changed.write_bytes(data)
+        before, first = first, JobLayers(cache).add_environment(venv.installation)
+        assert first != before
+        assert (first.manifest != before.manifest) == is_linked_anew
+        assert first == JobLayers(LayerCache(tmp_path / "fourth")).add_environment(
+            venv.installation
+        )
+
+
+def test_an_environment_with_programs_elsewhere_is_split_each_time(tmp_path: Path) -> None:
+    """A program of a Python that is no virtual environment is in no list of its files."""
+    venv = Venv(tmp_path / "venv")
+    tool = tmp_path / "venv/bin/tool"
+    venv.install("hello", {"bin/tool": b"#!/bin/sh\n"})
+    found = msgspec.structs.replace(
+        venv.installation, base_prefix=str(venv.root), stdlib=str(venv.packages.parent)
+    )
+    assert not found.is_virtual
+    cache = LayerCache(tmp_path / "cache")
+    first = JobLayers(cache).add_environment(found)
+    tool.write_text("#!/bin/sh\necho\n")
+    assert JobLayers(cache).add_environment(found).layers != first.layers
+
+
 def test_a_library_finds_its_sibling_in_another_layer(tmp_path: Path, node: FakeNode) -> None:
     """``$ORIGIN`` leads through the environment, whatever layer a library is in."""
     venv = Venv(tmp_path / "venv")
@@ -149,15 +247,15 @@ def test_a_library_finds_its_sibling_in_another_layer(tmp_path: Path, node: Fake
     venv.install("sibling", {"sibling.libs/libsibling.so": library()})
     found = venv.installation
     contents = _each_alone(venv)
-    layers = node.localize(contents)
-    assert len(layers) == 2
+    assert len(contents) == 2
     base = make_interpreter(found)
-    [base_layer] = node.localize([base.content])
-    plan = make_manifest(base, base_layer, contents, layers)
+    layers = node.localize([*contents, base.content])
+    plan = make_manifest(base, contents, layers[:-1])
     (tmp_path / "plan.json").write_bytes(plan.encode())
     target = tmp_path / "env"
+    places = [node.places[layer.digest] for layer in layers]
     env = activated(
-        environment_builder.assemble(str(tmp_path / "plan.json"), node.places, str(target)), BARE
+        environment_builder.assemble(str(tmp_path / "plan.json"), places, str(target)), BARE
     )
     packages = target / PACKAGES
     load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
@@ -176,13 +274,14 @@ def test_a_library_finds_its_sibling_in_another_layer(tmp_path: Path, node: Fake
 
 
 def _each_alone(venv: Venv) -> list[LayerContent]:
-    groups, _ = file_groups(venv.installation)
+    groups = file_groups(venv.installation, list_environment(venv.installation))
     return [layer_content(LayerKind.DISTRIBUTION, group.name, group.entries) for group in groups]
 
 
 @pytest.fixture(scope="module")
 def own() -> Runtime:
-    return make_runtime(installation.current())
+    found = installation.current()
+    return make_runtime(found, make_interpreter(found))
 
 
 def placed(own: Runtime, node: FakeNode, python: str | None = None) -> RuntimePaths:
@@ -237,7 +336,7 @@ def test_a_layer_of_environment_and_runtime_is_added_once(tmp_path: Path) -> Non
     assert environment.layers[-1] == own.interpreter
     every = [*environment.layers, environment.manifest_layer, *own.layers]
     assert len(job_layers.layers) == len(set(every)) == len(every) - 1
-    assert environment.manifest.interpreter == environment.layers[-1].digest
+    assert environment.manifest.layers == len(environment.layers)
     packed = job_layers.archive(environment.layers[0])
     assert packed.path.stat().st_size == packed.size
     bare = job_layers.add_runtime(installation.current(), with_interpreter=False)
@@ -249,6 +348,39 @@ def test_a_python_that_does_not_answer(tmp_path: Path) -> None:
     (tmp_path / "bin" / "python").symlink_to("/bin/true")
     with pytest.raises(SettingsError, match="does not answer as a Python does"):
         installation.at(tmp_path)
+
+
+def test_an_unchanged_virtual_environment_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "environment"
+    create_venv(made, symlinks=True)
+    layers = JobLayers(LayerCache(tmp_path / "cache"))
+    asked: list[Path] = []
+    ask = installation.at
+
+    def at(path: Path) -> installation.Installation:
+        asked.append(path)
+        return ask(path)
+
+    monkeypatch.setattr(installation, "at", at)
+    found = layers.find_installation(made)
+    assert layers.find_installation(made) == found == ask(made)
+    assert len(asked) == 1
+    # Another interpreter, and settings by which it shows packages that are elsewhere.
+    (made / "bin" / "python").unlink()
+    shutil.copy(found.base_executable, made / "bin" / "python")
+    layers.find_installation(made)
+    assert len(asked) == 2
+    # Settings that say nothing of packages elsewhere show them.
+    settings = made / "pyvenv.cfg"
+    settings.write_text(settings.read_text().replace("= false", "= true"))
+    for _ in range(2):
+        layers.find_installation(made)
+    assert len(asked) == 4
+    (made / "bin" / "python").unlink()
+    with pytest.raises(SettingsError, match="there is no Python environment at"):
+        layers.find_installation(made)
 
 
 def test_nodes_own_python(own: Runtime, node: FakeNode) -> None:

@@ -28,7 +28,7 @@ from ytf.packaging.layer_store import (
     LayerStore,
     LayerVisibility,
 )
-from ytf.packaging.layers import Layer
+from ytf.packaging.layers import Layer, LayerKind
 from ytf.storage.files import FileStatus
 from ytf.storage.local_files import LocalFiles
 
@@ -156,6 +156,18 @@ def test_the_mode_of_the_store_decides_the_visibility(tmp_path: Path, made: Made
     behind = LayerStore(LocalFiles(), str(open_root), ME)
     open_root.parent.chmod(0o700)
     assert behind.ensure([made.layer("a")], made.archive)[0].visibility is LayerVisibility.PRIVATE
+
+
+@pytest.mark.parametrize("kind", [LayerKind.CODE, LayerKind.SETTINGS])
+def test_code_and_settings_are_private_in_an_open_store(
+    tmp_path: Path, made: MadeLayers, kind: LayerKind
+) -> None:
+    root = tmp_path / "open"
+    root.mkdir(mode=0o755)
+    store = LayerStore(_AllPass(), str(root), ME)
+    [mine] = store.ensure([made.layer("mine", kind)], made.archive)
+    assert mine.visibility is LayerVisibility.PRIVATE
+    assert stat.S_IMODE(os.stat(mine.path).st_mode) == 0o600
 
 
 class _AllPass(LocalFiles):

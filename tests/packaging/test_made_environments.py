@@ -13,8 +13,11 @@ import pytest
 from ytf.packaging.installers import InstallProgress
 from ytf.packaging.made_environments import (
     DIGESTS,
+    DOWNLOADS,
+    INCOMPLETE,
     EnvironmentRecipe,
     ensure_environment,
+    remove_unused_downloads,
     remove_unused_environments,
 )
 
@@ -119,6 +122,38 @@ def test_one_that_was_removed_while_it_was_waited_for(environments: Path) -> Non
     assert state.read_text().startswith("complete")
 
 
+def test_downloads_that_nobody_uses_are_removed(environments: Path) -> None:
+    def download(name: str, file: str, days: float = 0) -> None:
+        path = environments / DOWNLOADS / name / file
+        path.parent.mkdir(parents=True)
+        path.write_text("12345")
+        then = time.time() - days * 86400
+        os.utime(path, (then, then))
+
+    download("killed", INCOMPLETE)
+    download("old", "x.pex", days=31)
+    download("waits for pex", "x.pex", days=29)
+    ensure_environment(recipe("made"))
+    download("made", "x.pex")
+
+    would = remove_unused_downloads(environments.parent, dryrun=True)
+    assert [(path.name, size) for path, size in would] == [("killed", 5), ("made", 5), ("old", 5)]
+    assert remove_unused_downloads(environments.parent) == would
+    assert [path.name for path in (environments / DOWNLOADS).iterdir()] == ["waits for pex"]
+    assert [path.name for path in (environments / ".made").iterdir()] == ["made"]
+    assert remove_unused_downloads(environments.parent) == []
+
+
+def test_a_download_that_goes_on_is_not_removed(environments: Path) -> None:
+    def make(path: Path, progress: InstallProgress) -> None:
+        (environments / DOWNLOADS / "x").mkdir(parents=True)
+        assert remove_unused_downloads(environments.parent, 0) == []
+        recipe().make(path, progress)
+
+    ensure_environment(EnvironmentRecipe(name="x", about="a thing", make=make))
+
+
 def test_no_home_has_nothing_to_remove(environments: Path) -> None:
     assert remove_unused_environments(environments.parent) == []
+    assert remove_unused_downloads(environments.parent) == []
     assert not environments.exists()

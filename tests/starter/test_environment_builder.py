@@ -24,11 +24,10 @@ class Node:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.layers: dict[str, str] = {}
+        self.layers: list[str] = []
         self.plan: dict[str, Any] = {
-            "version": 1,
-            "layers": ["one", "two"],
-            "interpreter": "base",
+            "version": 2,
+            "layers": 3,
             "executable": "bin/python3.11",
             "library_path": False,
             "python": "3.11",
@@ -48,7 +47,7 @@ class Node:
             place.write_text(f"{name}:{path}")
         link = self.root / f"link-{name}"
         link.symlink_to(self.root / "cache" / name)
-        self.layers[name] = str(link)
+        self.layers.append(str(link))
 
     def assemble(self) -> dict[str, str]:
         # A file each time: threads that assemble at once must not see each other's half-written.
@@ -127,11 +126,12 @@ def test_one_that_fails_leaves_nothing(node: Node, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_missing_layer_is_named(node: Node) -> None:
-    del node.layers["two"]
-    with pytest.raises(AssemblyError, match="layer two is part of the environment but was not"):
+    whole = node.layers
+    node.layers = whole[:2]
+    with pytest.raises(AssemblyError, match="has 3 layers, of which 2 were given"):
         node.assemble()
-    node.layers["two"] = str(node.root / "nowhere")
-    with pytest.raises(AssemblyError, match="layer two is not unpacked at"):
+    node.layers = [whole[0], str(node.root / "nowhere"), whole[2]]
+    with pytest.raises(AssemblyError, match=r"is not unpacked at .*nowhere"):
         node.assemble()
 
 
@@ -140,7 +140,7 @@ def test_a_bad_manifest_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(text)
     with pytest.raises(AssemblyError, match="manifest"):
-        assemble(str(path), {}, str(tmp_path / "env"))
+        assemble(str(path), [], str(tmp_path / "env"))
 
 
 def test_variables_go_before_those_that_are_there(node: Node) -> None:

@@ -429,7 +429,7 @@ def test_at_a_terminal_the_program_has_the_starters_own_streams(
 def test_an_environment_that_cannot_be_made_is_told_without_waiting_for_others(
     master: FakeMaster, start: Start
 ) -> None:
-    starter = start("true", environment={"manifest": "no.json", "layers": {}})
+    starter = start("true", environment={"manifest": "no.json", "layers": []})
     exited = master.expect("exited", 0)
     assert exited["exit_code"] == 126
     assert "the environment's manifest cannot be read" in exited["reason"]
@@ -444,16 +444,15 @@ def test_an_environment_is_found_first(master: FakeMaster, start: Start, tmp_pat
     tool.write_text("#!/bin/sh\necho found in $VIRTUAL_ENV\n")
     tool.chmod(0o755)
     plan = {
-        "version": 1,
-        "layers": ["l"],
-        "interpreter": "i",
+        "version": 2,
+        "layers": 2,
         "executable": "bin/python",
         "library_path": False,
         "python": "3.11",
         "tree": {"bin": {"tool": 0}},
     }
     (tmp_path / "plan.json").write_text(json.dumps(plan))
-    places = {"l": str(tmp_path / "layer"), "i": str(tmp_path / "base")}
+    places = [str(tmp_path / "layer"), str(tmp_path / "base")]
     (tmp_path / "work" / ".ytf").mkdir(parents=True)
     starter = start("tool", environment={"manifest": str(tmp_path / "plan.json"), "layers": places})
     master.meet()

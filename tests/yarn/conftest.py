@@ -17,6 +17,8 @@ def yarn_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def yarn(hadoop: MiniCluster, yarn_home: Path, tmp_path: Path) -> Yarn:
     """The commands, in a working directory of their own."""
+    # An earlier test may have stopped a node, which comes back after a time on a busy machine.
+    hadoop.wait_for_nodes(hadoop.options.nodes)
     (tmp_path / "gate").mkdir()
     return Yarn(hadoop, yarn_home, tmp_path)
 

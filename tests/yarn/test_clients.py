@@ -81,8 +81,10 @@ def test_attached_commands_and_what_other_users_may(yarn: Yarn, gate: str) -> No
 
     # What is another user's is told as YARN tells it, or refused.
     assert job in bob.run("ytf", "list", "--backend", "yarn").stdout
+    # YARN learns with the master's next heartbeat that all tasks run.
+    eventually(lambda: bob.status(job)["state"] == "RUNNING")
     seen = bob.status(job)
-    assert (seen["id"], seen["user"], seen["state"]) == (job, yarn.status(job)["user"], "RUNNING")
+    assert (seen["id"], seen["user"]) == (job, yarn.status(job)["user"])
     assert seen["tasks"] == []
     assert f"Only {seen['user']} can see its tasks" in seen["diagnostics"]
     refused = bob.run("ytf", "attach", job, "true", code=1).stderr

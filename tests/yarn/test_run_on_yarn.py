@@ -7,6 +7,7 @@ import tarfile
 
 from tests.functions.framework_stubs import TENSORFLOW, TORCH
 from tests.yarn.driver import Yarn
+from tests.yarn.test_environments import environment, packed
 
 EXAMPLE = """
 import collections, os
@@ -47,6 +48,42 @@ def test_a_program_of_tf_yarn_runs_with_another_import(yarn: Yarn) -> None:
     assert raised == "ArithmeticError('the loss is not a number') True"
     for job in (first, second):
         yarn.nothing_is_left(job)
+
+
+IN_HDFS = """
+import sys
+import ytf
+from ytf import NodeLabel, TaskSpec, run_on_yarn, upload_env
+
+def experiment_fn():
+    import own, sys
+    raise ArithmeticError(f"{own.ANSWER} in {sys.prefix.rpartition('/')[2]}")
+
+url = sys.argv[1]
+path, name = upload_env(url)
+print(name, path == upload_env(url)[0])
+for environment in (url, {NodeLabel.CPU: url}):
+    try:
+        run_on_yarn(environment, experiment_fn, {"chief": TaskSpec(300, 1)}, backend="yarn")
+    except ytf.RunFailed as error:
+        print(repr(error.__cause__))
+    print(ytf.job("@last").id)
+"""
+
+
+def test_an_environment_in_hdfs_as_cluster_pack_has_put_it_there(yarn: Yarn) -> None:
+    root = f"/user/{yarn.name}/envs of tf-yarn"
+    yarn.files.mkdir(root)
+    yarn.files.write(f"{root}/env.tar.gz", [packed(environment(yarn.work / "env"))])
+    (yarn.work / "example.py").write_text(IN_HDFS)
+    url = f"hdfs://{root}/env.tar.gz"
+    done = yarn.run("python", "example.py", url, timeout_s=300)
+    told = done.stdout.splitlines()
+    assert told[0] == "env.tar.gz True"
+    assert told[1::2] == ["ArithmeticError('42 in environment')"] * 2
+    for job in told[2::2]:
+        yarn.nothing_is_left(job)
+    yarn.files.delete(root)
 
 
 PYTORCH = """

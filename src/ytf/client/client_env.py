@@ -105,7 +105,7 @@ class ClientEnv:
         if spec.libhdfs:
             environ = {os.fsdecode(name): os.fsdecode(value) for name, value in inherited.items()}
             try:
-                made |= libhdfs_variables(environ)
+                made |= libhdfs_variables(environ | made)
             except LibhdfsError as exc:
                 raise SettingsError(f"the client cannot run with libhdfs: {exc}") from exc
         path = os.fsdecode(inherited.get(b"PATH", b""))

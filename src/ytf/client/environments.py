@@ -1,4 +1,4 @@
-"""Finds the environment that a user has named with ``env``, and makes it if it is a file."""
+"""Finds the environment that a user has named with ``env``, and makes it from a file or a URL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ytf.errors import SpecError
+from ytf.errors import SettingsError, SpecError
+from ytf.hadoop.conf import Configuration
 from ytf.specs.job import is_url
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ MakeEnvironment = Callable[["EnvironmentRecipe"], Path]
 
 NODE = "node"
 CURRENT = "current"
+_HDFS = ("hdfs://", "viewfs://")
 _KINDS = "a requirements.txt, pyproject.toml or uv.lock, a pex file, or a tar or zip of one"
 
 
@@ -32,9 +34,10 @@ def resolve_environment(
 ) -> str:
     """Return the absolute path of an environment, or ``node``.
 
-    A relative path is one of ``base``. ``make`` is called for a file; by default the
-    environment is made without a word. Raises ``SpecError`` for what is no environment, and
-    ``SettingsError`` if it cannot be made.
+    A relative path is one of ``base``. ``make`` is called for a file, on this machine or in
+    HDFS; by default the environment is made without a word. Raises ``SpecError`` for what is
+    no environment, ``SettingsError`` if it cannot be made, and ``UnreachableError`` or
+    ``RefusedError`` if HDFS does not give the file.
     """
     if asked == NODE:
         return asked
@@ -42,15 +45,11 @@ def resolve_environment(
         active = environ.get("VIRTUAL_ENV") or environ.get("CONDA_PREFIX") or sys.prefix
         place = Path(active)
     elif is_url(asked):
-        raise SpecError(
-            f"{asked} is not on this machine",
-            where=where,
-            hint="copy it to this machine first, and name the copy",
-        )
+        return str(_made(_recipe_of_url(asked, where, environ), make))
     else:
         place = base / asked
     if place.is_file():
-        return str(_made(asked, Path(os.path.normpath(place)), where, make))
+        return str(_made(_recipe_of_file(asked, Path(os.path.normpath(place)), where), make))
     if not os.access(place / "bin" / "python", os.X_OK):
         raise SpecError(
             f"{asked!r} is not an environment: there is no {place / 'bin' / 'python'}",
@@ -65,9 +64,13 @@ def planned_environment(recipe: EnvironmentRecipe) -> Path:
     return recipe.path
 
 
-def _made(asked: str, file: Path, where: str, make: MakeEnvironment | None) -> Path:
+def _made(recipe: EnvironmentRecipe, make: MakeEnvironment | None) -> Path:
     from ytf.packaging.made_environments import ensure_environment
 
+    return ensure_environment(recipe) if make is None else make(recipe)
+
+
+def _recipe_of_file(asked: str, file: Path, where: str) -> EnvironmentRecipe:
     recipe = recipe_of(file)
     if recipe is None:
         raise SpecError(
@@ -75,7 +78,57 @@ def _made(asked: str, file: Path, where: str, make: MakeEnvironment | None) -> P
             where=where,
             hint=f"give node, current, the directory of a venv or conda environment, {_KINDS}",
         )
-    return ensure_environment(recipe) if make is None else make(recipe)
+    return recipe
+
+
+def _recipe_of_url(url: str, where: str, environ: Mapping[str, str]) -> EnvironmentRecipe:
+    """Return how to make the environment in an archive in HDFS. The archive is only looked at."""
+    from ytf.packaging.environment_archives import SUFFIXES
+
+    if not url.startswith(_HDFS):
+        raise SpecError(
+            f"{url} is neither on this machine nor in HDFS",
+            where=where,
+            hint="copy it to this machine or to HDFS first, and name the copy",
+        )
+    if not url.rstrip("/").endswith(SUFFIXES):
+        raise SpecError(
+            f"{url} is of no kind that an environment is made from",
+            where=where,
+            hint="in HDFS it can be a pex file, or a tar or zip archive of a venv or conda "
+            f"environment; its name ends with one of {' '.join(SUFFIXES)}",
+        )
+    # It loads hdfs-native.
+    from ytf.packaging.environment_downloads import download_recipe
+
+    try:
+        return download_recipe(url, _hadoop_configuration(url, environ))
+    except FileNotFoundError as exc:
+        raise SpecError(f"there is no file {url}", where=where) from exc
+    except IsADirectoryError as exc:
+        raise SpecError(
+            f"{url} is a directory",
+            where=where,
+            hint="in HDFS an environment is one file: a pex file, or a tar or zip archive",
+        ) from exc
+    except ValueError as exc:
+        # The port is none, for example.
+        raise SpecError(f"{url} is not a URL of a file in HDFS: {exc}", where=where) from exc
+
+
+def _hadoop_configuration(url: str, environ: Mapping[str, str]) -> Configuration:
+    place = Configuration.find(environ)
+    if place is not None:
+        return Configuration.load(place, environ=environ)
+    authority = url.removeprefix("hdfs://").partition("/")[0]
+    if url.startswith("hdfs://") and ":" in authority:
+        # It says itself where the NameNode is.
+        return Configuration.of({}, environ)
+    raise SettingsError(
+        f"{url} names no host and port of a NameNode, and no Hadoop configuration was found",
+        hint="set HADOOP_CONF_DIR to the directory that contains core-site.xml, or write "
+        "hdfs://host:port/…",
+    )
 
 
 def recipe_of(file: Path) -> EnvironmentRecipe | None:

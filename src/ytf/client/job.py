@@ -239,10 +239,14 @@ def _begin_run(plan: Plan) -> JobRun | None:
 
 
 def make_environment(recipe: EnvironmentRecipe, notify: Notify) -> Path:
-    """Make an environment, and tell what takes long."""
+    """Make an environment, and tell what takes long. A cancelled call ends it within seconds."""
     from ytf.packaging.made_environments import ensure_environment
 
-    return ensure_environment(recipe, notify)
+    def tell(text: str) -> None:
+        check_cancelled()
+        notify(text)
+
+    return ensure_environment(recipe, tell)
 
 
 def checked(spec: object) -> JobSpec:

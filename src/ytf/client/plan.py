@@ -1,6 +1,6 @@
 """Makes the plan of a submission from a job spec: resolved fields, files to ship, notes.
 
-The only I/O here is looking at files, and making an environment from one.
+The only I/O here is looking at files, and making an environment from one, which may be in HDFS.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ _MASTER = MasterSpec().resources
 def describe(plan: Plan) -> str:
     """What would be submitted, as text for a person; ends with a line ending."""
     spec, by = plan.spec, plan.hdfs_plugin
+    stays_s = spec.timeouts.tensorboard_s
     lines = [f"job {spec.name!r} for {plan.user} on {plan.backend}, queue {spec.queue}"]
     lines += _groups(spec)
     pairs = [
@@ -32,6 +33,7 @@ def describe(plan: Plan) -> str:
         ("libhdfs", "as the nodes have it" if spec.libhdfs else None),
         ("registry", spec.registry),
         ("time limit", format_duration(spec.timeouts.job_s) if spec.timeouts.job_s else None),
+        ("TensorBoard stays", f"{format_duration(stays_s)} after a success" if stays_s else None),
         ("lifetime", f"{spec.timeouts.lifetime_s:g} s" if spec.timeouts.lifetime_s else None),
         ("priority", str(spec.priority) if spec.priority is not None else None),
         ("tags", ", ".join(spec.tags)),

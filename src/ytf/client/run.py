@@ -22,7 +22,7 @@ from ytf.functions.code_modules import TaskEnvironment
 from ytf.functions.payload import COMMAND, FOLDER, NODE_COMMAND, RESULTS, write_payload
 from ytf.functions.pickling import Call
 from ytf.specs.job import TENSORBOARD, Framework, JobSpec, StageOut, TaskGroupSpec
-from ytf.specs.status import JobStatus
+from ytf.specs.status import JobState, JobStatus
 
 GROUP = "worker"
 """The task group of the tasks of :func:`run`."""
@@ -90,9 +90,10 @@ def start(
     ``memory`` (``"4 GiB"``), ``vcores`` and ``gpus`` are what each task gets. ``env`` is the
     environment of the tasks: by default that of this process, shipped as it is; or the
     directory of another one, a file to make one from (``requirements.txt``, ``pyproject.toml``,
-    ``uv.lock``, a pex file, an archive), or ``node``. ``fields`` are any others of ``JobSpec``
-    and ``TaskGroupSpec``: ``name``, ``queue``, ``files``, ``task_env``, ``framework``,
-    ``processes``, ``on_failure``, ``max_restarts``, ``timeouts``, ``docker_image`` …
+    ``uv.lock``, a pex file or an archive, the last two also in HDFS), or ``node``. ``fields``
+    are any others of ``JobSpec`` and ``TaskGroupSpec``: ``name``, ``queue``, ``files``,
+    ``task_env``, ``framework``, ``processes``, ``on_failure``, ``max_restarts``, ``timeouts``,
+    ``docker_image`` …
     How far it is is shown, see :func:`run`.
 
     Raises ``SpecError`` that names what cannot travel, before anything is submitted.
@@ -201,8 +202,10 @@ def wait_or_kill(
         reporter.warn(f"interrupted: killing job {job.id} (interrupt again to leave at once)")
         try:
             job.kill("interrupted while it was waited for")
-            job._ended(reporter.follow(job._handle))
-            reporter.warn(f"job {job.id} is killed")
+            state = job._ended(reporter.follow(job._handle)).status.state
+            # It may have succeeded just before, or while its TensorBoard stayed.
+            end = "is killed" if state is JobState.KILLED else f"has ended: {state.value}"
+            reporter.warn(f"job {job.id} {end}")
         except YtfError as error:
             reporter.warn(f"{error}; the job may go on: `ytf kill {job.id}` ends it")
         raise

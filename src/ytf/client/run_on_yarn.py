@@ -95,11 +95,11 @@ def run_on_yarn(
 
     Called as ``run_on_yarn(pyenv_zip_path, experiment_fn, task_specs, …)`` or as
     ``run_on_yarn(experiment_fn, task_specs, …)``. ``pyenv_zip_path`` is an environment, or one
-    for each ``NodeLabel``: a pex file, an archive, a directory, or whatever else ``env`` of a
-    job may be; by default the tasks run in the environment of this process. ``env`` are
-    variables of the tasks, ``files`` go to their working directories, from which modules can
-    be imported. With ``nb_retries`` all tasks are started again after a failure, so often.
-    ``pre_script_hook`` is shell that runs before each task's Python. The archive
+    for each ``NodeLabel``: a pex file or an archive, here or in HDFS, a directory, or whatever
+    else ``env`` of a job may be; by default the tasks run in the environment of this process.
+    ``env`` are variables of the tasks, ``files`` go to their working directories, from which
+    modules can be imported. With ``nb_retries`` all tasks are started again after a failure, so
+    often. ``pre_script_hook`` is shell that runs before each task's Python. The archive
     ``cuda_runtime_hdfs_path`` is unpacked into ``./cuda`` of each task. The figures of
     evaluators are logged as they change, and are in ``Job.status()``;
     ``eval_monitor_log_thresholds`` leaves out of the log what is below or above. ``backend``
@@ -138,8 +138,7 @@ def run_on_yarn(
             stage_in=(cuda,) if cuda else (),
             task_env=dict(env or {}),
             framework=framework,
-            # All tasks have to end, as they do in tf-yarn; a chief does not decide alone.
-            timeouts=Timeouts(after_chief_s=None),
+            timeouts=_timeouts(specs),
             **_acls(acls),
         )
     )
@@ -159,11 +158,11 @@ def run_on_yarn(
 def upload_env(package_path: str | None = None, **options: object) -> tuple[str, str]:
     """Return an environment for ``pyenv_zip_path``, and its name.
 
-    By default it is that of this process, else what is given: a pex file, an archive, or
-    whatever else ``env`` of a job may be, which is unpacked or made now. Nothing is uploaded
-    yet: the first job that needs it does that, and only what the cluster does not have.
-    ``options`` are those that cluster_pack's function has for the packages to ship; they are
-    not used: an environment is shipped as it is.
+    By default it is that of this process, else what is given: a pex file or an archive, here
+    or in HDFS, or whatever else ``env`` of a job may be, which is downloaded, unpacked or made
+    now. Nothing is uploaded yet: the first job that needs it does that, and only what the
+    cluster does not have. ``options`` are those that cluster_pack's function has for the
+    packages to ship; they are not used: an environment is shipped as it is.
     """
     if options:
         _log.info("an environment is shipped as it is: %s is not used", ", ".join(options))
@@ -272,6 +271,13 @@ def _group(
         command=command if name == TENSORBOARD and not is_own else None,
         **restarts,
     )
+
+
+def _timeouts(specs: Mapping[str, TaskSpec]) -> Timeouts:
+    # A negative time is tf-yarn's for none that is given.
+    stays = specs[TENSORBOARD].tb_termination_timeout_seconds if TENSORBOARD in specs else 0
+    # All tasks have to end, as they do in tf-yarn; a chief does not decide alone.
+    return Timeouts(after_chief_s=None, tensorboard_s=max(0, stays))
 
 
 def _acls(acls: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ytf.errors import SettingsError, SpecError, did_you_mean
 from ytf.home import home
 from ytf.ownership import UntrustedError, read_trusted
 from ytf.specs.durations import parse_duration
+from ytf.specs.job import is_url
 from ytf.specs.settings import SETTINGS, variable_of
 from ytf.terminal_text import printable_line
 
@@ -260,7 +261,7 @@ def _with_hint(error: SettingsError) -> str:
 def _with_absolute_env(values: dict[str, str], folder: Path) -> dict[str, str]:
     """The values with ``env`` made absolute: its path is relative to the file it stands in."""
     asked = values.get("env")
-    if asked is None or asked in ("node", "current"):
+    if asked is None or asked in ("node", "current") or is_url(asked):
         return values
     return {**values, "env": str(folder / os.path.expanduser(asked))}
 

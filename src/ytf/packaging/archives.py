@@ -2,8 +2,8 @@
 
 YARN chooses how to unpack an archive by the end of its name;
 ``docs/adr/0006-layers.md`` has the measurements behind this format. The same
-files give the same archive. The stream consists of gzip members of a megabyte
-each, which gunzip reads as one stream and which are compressed in parallel.
+files give the same archive. The stream consists of gzip members of one to two
+megabytes, which gunzip reads as one stream and which are compressed in parallel.
 
 Bytecode is packed because importing TensorFlow takes 4 s of a processor with
 bytecode and 11 s without. A task often cannot write to a node's cache of
@@ -22,7 +22,9 @@ import subprocess
 import tarfile
 import tempfile
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -51,6 +53,7 @@ _LEVEL = 2
 _GZIP = 31
 _MTIME = 315_532_800  # 1980, the oldest time that zip files can hold.
 _BATCH = 400
+_COMPILER_HINT = "check that this interpreter runs; Python 3.8 or newer is needed"
 _CANCELLATION_CHECK_S = 0.1
 """How often a running compilation calls ``check_cancelled``."""
 
@@ -120,7 +123,8 @@ class GzipBlocks(io.RawIOBase):
         self._workers = os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(self._workers)
         self._under_way: deque[Future[bytes]] = deque()
-        self._buffer = bytearray()
+        self._pieces: list[bytes] = []
+        self._pending = 0
         self._written = 0
         self.size = 0
         self.sha256 = hashlib.sha256()
@@ -132,11 +136,10 @@ class GzipBlocks(io.RawIOBase):
     def write(self, data: bytes, /) -> int:  # type: ignore[override]  # tarfile writes bytes only
         """Take bytes for compression; blocks while all processors are busy."""
         self._written += len(data)
-        self._buffer += data
-        while len(self._buffer) >= _BLOCK:
-            block = bytes(self._buffer[:_BLOCK])
-            del self._buffer[:_BLOCK]
-            self._submit(block)
+        self._pending += len(data)
+        self._pieces.append(data)
+        if self._pending >= _BLOCK:
+            self._submit()
         return len(data)
 
     def tell(self) -> int:
@@ -151,15 +154,19 @@ class GzipBlocks(io.RawIOBase):
     ) -> None:
         try:
             if value is None:
-                self._submit(bytes(self._buffer))
+                self._submit()
                 while self._under_way:
                     self._drain()
         finally:
             self._pool.shutdown(cancel_futures=True)
             self.close()
 
-    def _submit(self, block: bytes) -> None:
+    def _submit(self) -> None:
         self._check_cancelled()
+        # Of a large file each piece is a block, and is not copied.
+        block = b"".join(self._pieces)
+        self._pieces.clear()
+        self._pending = 0
         self._under_way.append(self._pool.submit(_gzip_member, block))
         if len(self._under_way) > 2 * self._workers:
             self._drain()
@@ -178,38 +185,40 @@ def _gzip_member(block: bytes) -> bytes:
 
 
 def compile_modules(
-    content: LayerContent, into: Path, check_cancelled: CheckCancelled = never_cancelled
+    content: LayerContent, check_cancelled: CheckCancelled = never_cancelled
 ) -> list[LayerEntry]:
-    """Compile the modules of a content into a directory; return the entries to be packed with it.
+    """Compile the modules of a content; return the entries to be packed with it.
 
-    Raises ``SettingsError`` if the interpreter cannot be run. What
-    ``check_cancelled`` raises also ends the interpreters.
+    Their bytes are in memory, not in files: ext4 is slow for half a minute after
+    thousands of files were deleted. Raises ``SettingsError`` if the interpreter cannot
+    be run. What ``check_cancelled`` raises also ends the interpreters.
     """
     code = content.bytecode
     if code is None:
         return []
-    wanted: list[tuple[str, str, str]] = []
+    wanted: list[tuple[str, str]] = []
     places: list[str] = []
     for entry in content.entries:
         folder, _, name = entry.path.rpartition("/")
         compiled = compiled_name(folder, name, code.tag)
         if compiled is not None and entry.source:
-            wanted.append((entry.source, entry.path, str(into / f"{len(wanted)}.pyc")))
+            wanted.append((entry.source, entry.path))
             places.append(f"{folder}/{COMPILED_FOLDER}/{compiled}")
     batches = [wanted[i : i + _BATCH] for i in range(0, len(wanted), _BATCH)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for _ in pool.map(lambda batch: _compile(code, batch, check_cancelled), batches):
-            pass
-    return [
-        LayerEntry(path=place, source=out)
-        for place, (_, _, out) in zip(places, wanted, strict=True)
-        if os.path.exists(out)
-    ]
+        compiled_batches = pool.map(lambda batch: _compile(code, batch, check_cancelled), batches)
+        modules = chain.from_iterable(compiled_batches)
+        return [
+            LayerEntry(path=place, data=data)
+            for place, data in zip(places, modules, strict=True)
+            if data
+        ]
 
 
 def _compile(
-    code: Bytecode, batch: list[tuple[str, str, str]], check_cancelled: CheckCancelled
-) -> None:
+    code: Bytecode, batch: list[tuple[str, str]], check_cancelled: CheckCancelled
+) -> list[bytes]:
+    """Return the bytecode of each module; nothing for one that does not compile."""
     check_cancelled()
     # A file, not a pipe: communicate() with a timeout loses what it has not yet written to a pipe.
     with tempfile.TemporaryFile("w+") as lines:
@@ -218,24 +227,40 @@ def _compile(
         process = subprocess.Popen(
             [code.python, "-I", "-S", interpreter_script.__file__, "compile"],
             stdin=lines,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
-    stderr = ""
+    stdout, stderr = b"", b""
     with process:
         try:
             while process.returncode is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    stderr = process.communicate(timeout=_CANCELLATION_CHECK_S)[1]
+                    stdout, stderr = process.communicate(timeout=_CANCELLATION_CHECK_S)
                 check_cancelled()
         except BaseException:
             process.kill()
             raise
     if process.returncode != 0:
-        last = (stderr.strip() or "no message").splitlines()[-1]
+        last = (stderr.decode(errors="replace").strip() or "no message").splitlines()[-1]
         raise SettingsError(
             f"cannot compile modules with {code.python}: it exited with {process.returncode}: "
             f"{last}",
-            hint="check that this interpreter runs; Python 3.8 or newer is needed",
+            hint=_COMPILER_HINT,
         )
+    modules = list(_modules(stdout))
+    if len(modules) != len(batch):
+        raise SettingsError(
+            f"cannot compile modules with {code.python}: it returned {len(modules)} of "
+            f"{len(batch)} modules",
+            hint=_COMPILER_HINT,
+        )
+    return modules
+
+
+def _modules(stdout: bytes) -> Iterator[bytes]:
+    """Yield each module from the output of ``interpreter_script``."""
+    at = 0
+    while at < len(stdout):
+        begins = at + 8
+        at = begins + int.from_bytes(stdout[at:begins], "big")
+        yield stdout[begins:at]

@@ -8,6 +8,7 @@ no environment has.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -17,6 +18,8 @@ import stat
 import sys
 import tarfile
 import zipfile
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from ytf.errors import SettingsError
@@ -25,18 +28,27 @@ from ytf.packaging import installation
 from ytf.packaging.environment_layers import relocatable_text
 from ytf.packaging.installers import InstallProgress, run_step
 from ytf.packaging.layers import is_inside, target_inside
-from ytf.packaging.made_environments import DIGESTS, FOLDER, EnvironmentRecipe
+from ytf.packaging.made_environments import (
+    DIGESTS,
+    DOWNLOADS,
+    FOLDER,
+    INCOMPLETE,
+    EnvironmentRecipe,
+)
 
 TAR_SUFFIXES = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 ZIP_SUFFIXES = (".zip",)
 PEX_SUFFIXES = (".pex",)
 SUFFIXES = (*TAR_SUFFIXES, *ZIP_SUFFIXES, *PEX_SUFFIXES)
+FULL_DISK_HINT = "if the disk is full, `ytf gc` makes room, or set YTF_HOME to another disk"
 
 _MOST_BYTES = 64 << 30
 _MOST_MEMBERS = 2_000_000
 _PIECE = 1 << 20
 _PEX_INFO = "PEX-INFO"
-_PEX_TOOLS = ".bootstrap/pex/tools/"
+_BOOTSTRAP = ".bootstrap"
+"""The directory in a pex with pex's own code; in one of the layout packed it is a zip file."""
+_PEX_TOOLS = "pex/tools/"
 _LARGEST_SCRIPT = 1 << 20
 # Their Python is a part of a machine, not of an environment.
 _SYSTEM = {"/usr/bin", "/bin", "/usr/local/bin"}
@@ -51,18 +63,35 @@ def archive_recipe(file: Path) -> EnvironmentRecipe:
         is_pex = _is_pex(file)
         name = f"archive-{_digest(file)[:16]}"
     except OSError as exc:
-        raise SettingsError(f"{file} cannot be read: {exc.strerror or exc}") from exc
+        raise _unreadable(file, exc) from exc
     if is_pex:
         # It is made for the Python that makes it.
         name += f"-{sys.implementation.cache_tag}"
 
     def make(path: Path, progress: InstallProgress) -> None:
-        if is_pex:
-            _make_from_pex(file, path, progress)
-        else:
-            _make_from_archive(file, path, progress)
+        make_from_archive(file, path, progress)
 
     return EnvironmentRecipe(name=name, about=file.name, make=make)
+
+
+def make_from_archive(file: Path, path: Path, progress: InstallProgress) -> None:
+    """Make the environment in an archive at a path that does not exist yet.
+
+    Raises ``SettingsError`` if the archive is none of an environment that runs here; what is
+    at the path then is to be removed.
+    """
+    try:
+        is_pex = _is_pex(file)
+    except OSError as exc:
+        raise _unreadable(file, exc) from exc
+    if is_pex:
+        _make_from_pex(file, path, progress)
+    else:
+        _unpack(file, path, progress)
+
+
+def _unreadable(file: Path, exc: OSError) -> SettingsError:
+    return SettingsError(f"{file} cannot be read: {exc.strerror or exc}")
 
 
 def _digest(file: Path) -> str:
@@ -95,26 +124,49 @@ def _is_pex(file: Path) -> bool:
 
 
 def _zip_names(file: Path) -> list[str]:
-    if not zipfile.is_zipfile(file):
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return archive.namelist()
+    except zipfile.BadZipFile:
         return []
-    with zipfile.ZipFile(file) as archive:
-        return archive.namelist()
 
 
 def _make_from_pex(file: Path, path: Path, progress: InstallProgress) -> None:
-    names = _zip_names(file)
+    if file.name.endswith(PEX_SUFFIXES):
+        _run_pex_tools(file, file, path, progress)
+        return
+    # A large one is a zip archive of a pex of the layout packed or loose, which is a directory.
+    folder = path.parent / DOWNLOADS / path.name
+    unpacked = folder / INCOMPLETE
+    try:
+        with _explained(file, unpacked):
+            shutil.rmtree(unpacked, ignore_errors=True)
+            make_private_directory(folder.parent)
+            make_private_directory(folder)
+            unpacked.mkdir()
+            _unpack_zip(file, unpacked, progress)
+        _run_pex_tools(file, unpacked, path, progress)
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            # Not if a downloaded file is in it.
+            folder.rmdir()
+
+
+def _run_pex_tools(file: Path, pex: Path, path: Path, progress: InstallProgress) -> None:
+    """Let pex's tools make an environment of a pex, a file or a directory, that is in a file."""
+    names = _zip_names(pex) if pex.is_file() else os.listdir(pex)
     if _PEX_INFO not in names:
         raise SettingsError(f"{file} is not a pex file: it has no {_PEX_INFO}")
-    has_tools = any(name.startswith(_PEX_TOOLS) for name in names)
     environ = {name: value for name, value in os.environ.items() if not _chooses_program(name)}
     tools = shutil.which("pex-tools")
-    if has_tools:
+    if _has_tools(pex):
         environ["PEX_TOOLS"] = "1"
-        command = [sys.executable, str(file)]
+        command = [sys.executable, str(pex)]
     elif importlib.util.find_spec("pex") is not None:
-        command = [sys.executable, "-m", "pex.tools", str(file)]
+        command = [sys.executable, "-m", "pex.tools", str(pex)]
     elif tools is not None:
-        command = [tools, str(file)]
+        command = [tools, str(pex)]
     else:
         raise SettingsError(
             f"{file} was built without pex's tools, which make an environment of it",
@@ -132,26 +184,29 @@ def _make_from_pex(file: Path, path: Path, progress: InstallProgress) -> None:
     _check(file, path)
 
 
+def _has_tools(pex: Path) -> bool:
+    """Whether a pex, a file or a directory, has the part of pex that makes environments."""
+    if pex.is_file():
+        return any(name.startswith(f"{_BOOTSTRAP}/{_PEX_TOOLS}") for name in _zip_names(pex))
+    own = pex / _BOOTSTRAP
+    if own.is_file():
+        return any(name.startswith(_PEX_TOOLS) for name in _zip_names(own))
+    return (own / _PEX_TOOLS).is_dir()
+
+
 def _chooses_program(name: str) -> bool:
     """Whether a variable makes a pex file run something else than is asked for here."""
     return name in ("PEX_MODULE", "PEX_SCRIPT", "PEX_INTERPRETER")
 
 
-def _make_from_archive(file: Path, path: Path, progress: InstallProgress) -> None:
-    try:
+def _unpack(file: Path, path: Path, progress: InstallProgress) -> None:
+    with _explained(file, path):
         path.mkdir()
         if file.name.endswith(ZIP_SUFFIXES):
             _unpack_zip(file, path, progress)
         else:
             _unpack_tar(file, path, progress)
         _lift(path)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as exc:
-        raise SettingsError(f"{file} cannot be unpacked: {exc}") from exc
-    except OSError as exc:
-        raise SettingsError(
-            f"{file} cannot be unpacked into {path}: {exc.strerror or exc}",
-            hint="if the disk is full, `ytf gc` makes room, or set YTF_HOME to another disk",
-        ) from exc
     python, unpack = path / "bin" / "python", path / "bin" / "conda-unpack"
     if not os.path.lexists(python):
         raise SettingsError(
@@ -171,6 +226,21 @@ def _make_from_archive(file: Path, path: Path, progress: InstallProgress) -> Non
         )
     _adopt_scripts(path)
     _check(file, path)
+
+
+@contextlib.contextmanager
+def _explained(file: Path, path: Path) -> Iterator[None]:
+    """Raise what prevents the unpacking of an archive into a directory as ``SettingsError``."""
+    try:
+        yield
+    # The last two are zipfile's: for damaged data, and for an encrypted file.
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError) as exc:
+        raise SettingsError(f"{file} cannot be unpacked: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(
+            f"{file} cannot be unpacked into {path}: {exc.strerror or exc}",
+            hint=FULL_DISK_HINT,
+        ) from exc
 
 
 def _check(file: Path, path: Path) -> None:

@@ -20,12 +20,16 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-from ytf.packaging.editable_installs import find_editable_installs
+from ytf.packaging.editable_installs import (
+    EditableInstalls,
+    EditableSource,
+    find_editable_installs,
+)
 from ytf.packaging.installation import Installation, record_paths
 from ytf.packaging.interpreter_layer import Interpreter
 from ytf.packaging.layers import (
@@ -38,6 +42,7 @@ from ytf.packaging.layers import (
     compiled_name,
     file_entry,
     file_stamp,
+    fingerprint_of,
     layer_content,
     target_inside,
     walk,
@@ -46,8 +51,13 @@ from ytf.packaging.layers import (
 BIG = 8 << 20
 """A distribution of at least this size, in bytes, is a layer."""
 
+_MANIFEST_VERSION = 2
+_RULES_VERSION = 2
+"""Of how files are split. Known environments of another version are split anew."""
 _BUNDLE_SIZE = 2 << 20
 _MOST_BUNDLES = 16
+_LARGEST = 256 << 20
+"""A file above this size, in bytes, is a layer by itself."""
 # At the top of a virtual environment: made by venv, valid only in this directory.
 _VENV_OWN = {"pyvenv.cfg", ".lock", ".gitignore", "CACHEDIR.TAG", "lib64", "conda-meta"}
 
@@ -73,50 +83,141 @@ class FileGroup(msgspec.Struct, frozen=True):
         return sum(entry.size for entry in self.entries)
 
 
-def split_environment(found: Installation) -> list[LayerContent]:
+class SiteFolder(msgspec.Struct, frozen=True):
+    """The files of one directory of packages, and what its editable installs point to."""
+
+    path: str
+    entries: tuple[LayerEntry, ...]
+    editable: EditableInstalls
+
+    @property
+    def sources(self) -> tuple[EditableSource, ...]:
+        """The sources of editable installs."""
+        return self.editable.sources
+
+
+class EnvironmentFiles(msgspec.Struct, frozen=True):
+    """All files of an environment without its interpreter, as its directories list them.
+
+    ``outside`` are those of a virtual environment that are in no directory of packages.
+    """
+
+    outside: tuple[LayerEntry, ...]
+    folders: tuple[SiteFolder, ...]
+
+    def fingerprint(self, found: Installation, interpreter: LayerContent) -> str | None:
+        """Return a hash that changes if the layers or the manifest may change.
+
+        What is in the sources of editable installs does not count: they change most often,
+        and their layers are the only ones that change then.
+
+        None if the layers also have files that are not listed here: programs of a Python
+        that is no virtual environment, or of the base whose packages one shows.
+        """
+        if not found.is_virtual or not all(
+            _is_below(folder.path, found.prefix) for folder in self.folders
+        ):
+            return None
+        how = (_MANIFEST_VERSION, _RULES_VERSION, BIG, _BUNDLE_SIZE, _MOST_BUNDLES, _LARGEST)
+        folders = [
+            (
+                folder.path,
+                folder.entries,
+                folder.editable.replaced,
+                [(each.name, list(map(_without_content, each.entries))) for each in folder.sources],
+            )
+            for folder in self.folders
+        ]
+        return fingerprint_of((how, found, interpreter.fingerprint(), self.outside, folders))
+
+
+def _without_content(entry: LayerEntry) -> tuple[str, str, bool]:
+    return entry.path, entry.target, entry.is_directory
+
+
+def list_environment(found: Installation) -> EnvironmentFiles:
+    """List the files of an environment. Of their contents, only scripts and pointers are read."""
+    return EnvironmentFiles(
+        tuple(_outside_packages(found)),
+        tuple(
+            SiteFolder(
+                folder,
+                tuple(walk(folder, found.packages)),
+                find_editable_installs(folder, found.packages),
+            )
+            for folder in found.site_folders
+        ),
+    )
+
+
+def split_environment(found: Installation, listed: EnvironmentFiles) -> list[LayerContent]:
     """Split an environment without its interpreter into layers; each file is in exactly one.
 
-    Only directories and RECORD files are read.
+    The layers of :func:`code_contents` come last. Only RECORD files are read.
     """
-    groups, code = file_groups(found)
-    return [*layers_of_groups(groups, found.bytecode), *code]
+    packages = layers_of_groups(file_groups(found, listed), found.bytecode)
+    cut = [piece for content in packages for piece in _cut(content)]
+    return [*cut, *code_contents(found, listed)]
 
 
-def file_groups(found: Installation) -> tuple[list[FileGroup], list[LayerContent]]:
-    """Return the distributions of an environment, and the code of its editable installs."""
-    files: dict[str, LayerEntry] = {}
+def code_contents(found: Installation, listed: EnvironmentFiles) -> list[LayerContent]:
+    """Return the layers of an environment's editable installs."""
+    files, sources = _files_and_sources(listed)
+    by_name: dict[str, list[LayerEntry]] = defaultdict(list)
+    for path, name in sources.items():
+        by_name[name].append(files[path])
+    return [
+        layer_content(LayerKind.CODE, name, _without_foreign_links(entries), found.bytecode)
+        for name, entries in sorted(by_name.items())
+    ]
+
+
+def file_groups(found: Installation, listed: EnvironmentFiles) -> list[FileGroup]:
+    """Return the distributions of an environment without its editable installs."""
+    files, sources = _files_and_sources(listed)
     owners: dict[str, str] = {}
-    code: list[LayerContent] = []
-    for entry in _outside_packages(found):
-        files.setdefault(entry.path, entry)
-    for folder in found.site_folders:
-        editable = find_editable_installs(folder, found.packages)
-        here = {entry.path: entry for entry in walk(folder, found.packages)}
-        for path, replacement in editable.replaced.items():
-            here.pop(path, None)
-            if replacement is not None:
-                here[path] = replacement
-        # Python looks into the folders in this order.
-        files = here | files
-        for source in editable.sources:
-            fresh = [entry for entry in source.entries if entry.path not in files]
-            files.update((entry.path, entry) for entry in fresh)
-            owners.update((entry.path, f"\0{source.name}") for entry in fresh)
-        for path, owner, program in _owned_files(found, folder):
+    for folder in listed.folders:
+        for path, owner, program in _owned_files(found, folder.path):
             if path in files:
                 owners.setdefault(path, owner)
             elif program is not None:
                 base = os.path.dirname(found.base_executable)
                 files[path] = relocatable_script(file_entry(path, program), found.scripts, base)
                 owners.setdefault(path, owner)
-    groups = []
-    for name, entries in sorted(_by_owner(found, files, owners).items()):
-        whole = tuple(_without_foreign_links(entries, files))
-        if name.startswith("\0"):
-            code.append(layer_content(LayerKind.CODE, name[1:], whole, found.bytecode))
-        else:
-            groups.append(FileGroup(name, whole))
-    return groups, code
+    by_owner: dict[str, list[LayerEntry]] = defaultdict(list)
+    inside = found.packages + "/"
+    for path, entry in files.items():
+        if path not in sources:
+            # Files without an owner are grouped by the first part of their path in the packages.
+            owner = owners.get(path) or "loose." + path.removeprefix(inside).split("/", 1)[0]
+            by_owner[owner].append(entry)
+    return [
+        FileGroup(name, tuple(_without_foreign_links(entries)))
+        for name, entries in sorted(by_owner.items())
+    ]
+
+
+def _files_and_sources(
+    listed: EnvironmentFiles,
+) -> tuple[dict[str, LayerEntry], dict[str, str]]:
+    """Return all files by path, and of those of editable installs the install's name."""
+    files: dict[str, LayerEntry] = {}
+    sources: dict[str, str] = {}
+    for entry in listed.outside:
+        files.setdefault(entry.path, entry)
+    for folder in listed.folders:
+        here = {entry.path: entry for entry in folder.entries}
+        for path, replacement in folder.editable.replaced.items():
+            here.pop(path, None)
+            if replacement is not None:
+                here[path] = replacement
+        # Python looks into the folders in this order.
+        files = here | files
+        for source in folder.sources:
+            fresh = {entry.path: entry for entry in source.entries if entry.path not in files}
+            files.update(fresh)
+            sources.update(dict.fromkeys(fresh, source.name))
+    return files, sources
 
 
 def layers_of_groups(groups: Iterable[FileGroup], bytecode: Bytecode | None) -> list[LayerContent]:
@@ -141,6 +242,28 @@ def layers_of_groups(groups: Iterable[FileGroup], bytecode: Bytecode | None) -> 
     return layers
 
 
+def _cut(content: LayerContent) -> list[LayerContent]:
+    """Take large files out of a layer, so that work on them is shared among processors (ADR 41).
+
+    The other files stay together: a program may look for one beside the place of another.
+    """
+    large = [entry for entry in content.entries if entry.size > _LARGEST]
+    others = [entry for entry in content.entries if entry.size <= _LARGEST]
+    pieces = [[entry] for entry in large] + ([others] if others else [])
+    if len(pieces) == 1:
+        return [content]
+    taken_out = {entry.path for entry in large}
+    return [
+        layer_content(
+            content.kind,
+            f"{content.name}-{number}-of-{len(pieces)}",
+            _without_foreign_links(piece, taken_out),
+            content.bytecode,
+        )
+        for number, piece in enumerate(pieces, 1)
+    ]
+
+
 def _bundle_count(size: int) -> int:
     """Return a power of two: with more files, each bundle is halved instead of all reshuffled."""
     count = 1
@@ -155,31 +278,22 @@ def _bucket(name: str) -> int:
     return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:4], "big")
 
 
-def _by_owner(
-    found: Installation, files: dict[str, LayerEntry], owners: dict[str, str]
-) -> dict[str, list[LayerEntry]]:
-    """Group files by owner; files without one, by the first part of their path in the packages."""
-    by_owner: dict[str, list[LayerEntry]] = defaultdict(list)
-    inside = found.packages + "/"
-    for path, entry in files.items():
-        owner = owners.get(path)
-        if owner is None:
-            owner = "loose." + path.removeprefix(inside).split("/", 1)[0]
-        by_owner[owner].append(entry)
-    return by_owner
-
-
 def _without_foreign_links(
-    entries: list[LayerEntry], files: dict[str, LayerEntry]
+    entries: list[LayerEntry], elsewhere: Collection[str] = ()
 ) -> Iterator[LayerEntry]:
-    """Yield the entries, with links into other layers replaced by the files they lead to."""
+    """Yield the entries, with links into other layers replaced by the files they lead to.
+
+    Of a directory that a link leads to, files may be in other layers: those in ``elsewhere``.
+    """
     mine = {entry.path for entry in entries}
     for entry in entries:
         if not entry.target:
             yield entry
             continue
         led_to = target_inside(entry.path, entry.target)
-        if led_to in mine or any(path.startswith(f"{led_to}/") for path in mine):
+        below = f"{led_to}/"
+        is_whole = not any(path.startswith(below) for path in elsewhere)
+        if led_to in mine or (is_whole and any(path.startswith(below) for path in mine)):
             yield entry
         elif os.path.isdir(entry.source):
             yield from walk(entry.source, entry.path)
@@ -293,12 +407,14 @@ def relocatable_text(text: bytes, is_own: Callable[[str], bool]) -> bytes | None
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """How ``starter/environment_builder.py`` builds an environment. Layers are digests."""
+    """How ``starter/environment_builder.py`` builds an environment. Layers are numbers.
 
-    version: int = 1
-    layers: tuple[str, ...]
-    interpreter: str
-    """The digest of the interpreter's layer, which is not in ``layers``."""
+    So a changed line, which gives a layer another digest, leaves the manifest as it is.
+    """
+
+    version: int = _MANIFEST_VERSION
+    layers: int
+    """How many layers there are; the last one is the interpreter's."""
     executable: str
     """The path of the interpreter in its layer."""
     library_path: bool
@@ -313,15 +429,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_manifest(
-    interpreter: Interpreter,
-    interpreter_layer: Layer,
-    contents: Sequence[LayerContent],
-    layers: Sequence[Layer],
+    interpreter: Interpreter, contents: Sequence[LayerContent], layers: Sequence[Layer]
 ) -> Manifest:
-    """Make the manifest for the layers of these contents."""
+    """Make the manifest for the layers of these contents, after which the interpreter's comes."""
     return Manifest(
-        layers=tuple(layer.digest for layer in layers),
-        interpreter=interpreter_layer.digest,
+        layers=len(layers) + 1,
         executable=interpreter.executable,
         library_path=interpreter.library_path,
         base_programs=interpreter.has_programs,

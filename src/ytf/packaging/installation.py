@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,12 @@ import msgspec
 from ytf.decoding import convert, decode_json
 from ytf.errors import SettingsError
 from ytf.packaging import interpreter_script
-from ytf.packaging.layers import Bytecode
+from ytf.packaging.layers import Bytecode, file_stamp, fingerprint_of
+
+_SHOWS_NO_BASE = re.compile(
+    r"^include-system-site-packages[ \t]*=[ \t]*false[ \t]*$", re.IGNORECASE | re.MULTILINE
+)
+_HOME = re.compile(r"^home[ \t]*=[ \t]*(/.*?)[ \t]*$", re.MULTILINE)
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +99,26 @@ def at(path: Path) -> Installation:
             f"{python} does not answer as a Python does",
             hint="name the directory of a venv or conda environment, or its bin/python",
         ) from exc
+
+
+def fingerprint(path: Path) -> str | None:
+    """Return a hash that changes if :func:`at` may return something else; None if nobody knows.
+
+    It is known for a virtual environment that shows its own packages only: there all follows
+    from its settings and its interpreter.
+    """
+    try:
+        settings = (path / "pyvenv.cfg").read_text(encoding="utf-8")
+        home = _HOME.search(settings)
+        if home is None or not _SHOWS_NO_BASE.search(settings):
+            return None
+        # The interpreter may be a copy of the one in its home, which is found by a link.
+        files = (path / "bin" / "python", Path(home[1], "python3"), interpreter_script.__file__)
+        stamps = [(os.path.realpath(file), file_stamp(os.stat(file))) for file in files]
+    except (OSError, UnicodeDecodeError):
+        return None
+    folders = sorted(map(str, path.absolute().glob("lib*/python*/site-packages")))
+    return fingerprint_of(("installation", str(path.absolute()), settings, stamps, folders))
 
 
 def record_paths(folder: str, info: str) -> list[str]:

@@ -3,9 +3,10 @@
 Standard library only, in the syntax of Python 3.8, and without imports of ytf:
 the interpreter belongs to the user's environment, not to ytf. ``facts`` prints
 the fields of ``ytf.packaging.installation.Installation`` as JSON. ``compile``
-reads JSON lines ``[source, shown, out]`` from standard input and writes each
-compiled module to ``out``. A module that does not compile (a template, code
-for another Python) gets no bytecode, as with installers.
+reads JSON lines ``[source, shown]`` from standard input and writes the bytecode
+of each module to standard output, after its length in 8 bytes. A module that
+does not compile (a template, code for another Python) has no bytecode, as with
+installers; its length is 0.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, BinaryIO
 
 _UNCHECKED = (1).to_bytes(4, "little")
 
@@ -54,19 +55,18 @@ def interpreter_facts() -> dict[str, Any]:
     }
 
 
-def compile_all(lines: Iterable[str]) -> None:
+def compile_all(lines: Iterable[str], out: BinaryIO) -> None:
     """Compile the modules named by lines of JSON."""
     import warnings
 
     warnings.simplefilter("ignore")
     for line in lines:
-        source, shown, out = json.loads(line)
+        source, shown = json.loads(line)
         try:
             data = compile_module(source, shown)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        with open(out, "wb") as file:
-            file.write(data)
+            data = b""
+        out.write(len(data).to_bytes(8, "big") + data)
 
 
 def compile_module(source: str, shown: str) -> bytes:
@@ -103,4 +103,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "facts":
         print(json.dumps(interpreter_facts()))
     else:
-        compile_all(sys.stdin)
+        compile_all(sys.stdin, sys.stdout.buffer)

@@ -12,22 +12,27 @@ program. It is not assembled on a node: the directories of its layers are on
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from ytf.errors import SettingsError
-from ytf.packaging import hdfs_plugin
+from ytf.packaging import hdfs_plugin, installation
 from ytf.packaging.archives import Archive
 from ytf.packaging.editable_installs import unshipped_editable_installs
 from ytf.packaging.environment_layers import (
+    EnvironmentFiles,
     FileGroup,
     Manifest,
+    code_contents,
     distribution_files,
     layers_of_groups,
+    list_environment,
     make_manifest,
     split_environment,
 )
@@ -88,13 +93,21 @@ class RuntimeLayers(msgspec.Struct, frozen=True, kw_only=True):
         return (*first, self.code, *self.libraries)
 
 
+class _KnownEnvironment(msgspec.Struct, frozen=True):
+    """What the cache keeps of an environment, with the fingerprints of its layers' contents."""
+
+    shipped: EnvironmentLayers
+    fingerprints: tuple[str, ...]
+
+
 class JobLayers:
     """Collects the layers of one job. A layer that is added twice is in it once."""
 
     def __init__(self, cache: LayerCache) -> None:
         self._cache = cache
-        self._contents: dict[str, LayerContent] = {}
+        self._contents: dict[str, Callable[[], LayerContent]] = {}
         self._layers: dict[str, Layer] = {}
+        self._interpreters: dict[tuple[str, ...], Interpreter] = {}
 
     @property
     def layers(self) -> list[Layer]:
@@ -103,31 +116,111 @@ class JobLayers:
 
     def archive(self, layer: Layer) -> Archive:
         """Pack a layer, for :meth:`LayerStore.ensure`."""
-        return self._cache.archive(self._contents[layer.digest])
+        return self._cache.archive(self._contents[layer.digest]())
 
     def add(self, content: LayerContent) -> Layer:
         """Add the layer of some files."""
-        layer = self._cache.describe(content)
+        return self._add_described(content, self._cache.describe(content))
+
+    def _interpreter(self, found: Installation) -> Interpreter:
+        """Make the interpreter of an environment; those of one Python have the same."""
+        same = (found.base_executable, found.base_prefix, found.stdlib, found.library, found.magic)
+        if same not in self._interpreters:
+            self._interpreters[same] = make_interpreter(found)
+        return self._interpreters[same]
+
+    def _add_all(self, contents: Sequence[LayerContent]) -> list[Layer]:
+        """Add the layers of several contents, which are read on all processors."""
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            described = pool.map(self._cache.describe, contents)
+            return list(map(self._add_described, contents, described))
+
+    def _add_described(self, content: LayerContent, layer: Layer) -> Layer:
+        return self._add(layer, lambda: content)
+
+    def _add(self, layer: Layer, content: Callable[[], LayerContent]) -> Layer:
         self._contents.setdefault(layer.digest, content)
         return self._layers.setdefault(layer.digest, layer)
 
+    def find_installation(self, path: Path) -> Installation:
+        """Return the Python at a path, as :func:`installation.at` does.
+
+        That of a virtual environment is asked again only if it may have changed.
+        """
+        fingerprint = installation.fingerprint(path)
+        known = fingerprint and self._cache.lookup(fingerprint, Installation)
+        if known:
+            return known
+        found = installation.at(path)
+        if fingerprint is not None:
+            self._cache.keep(fingerprint, found)
+        return found
+
     def add_environment(self, found: Installation) -> EnvironmentLayers:
-        """Add an environment with its interpreter."""
-        contents, interpreter = split_environment(found), make_interpreter(found)
-        layers = [self.add(content) for content in contents]
-        interpreter_layer = self.add(interpreter.content)
-        manifest = make_manifest(interpreter, interpreter_layer, contents, layers)
-        file = LayerEntry(path=MANIFEST_FILE, data=manifest.encode())
-        return EnvironmentLayers(
-            layers=(*layers, interpreter_layer),
+        """Add an environment with its interpreter.
+
+        If nothing but the sources of editable installs has changed since the last time, the
+        other files are only listed.
+        """
+        listed, interpreter = list_environment(found), self._interpreter(found)
+        fingerprint = listed.fingerprint(found, interpreter.content)
+        if fingerprint is not None:
+            known = self._cache.lookup(fingerprint, _KnownEnvironment)
+            again = None if known is None else self._add_known(known, found, listed, interpreter)
+            if again is not None:
+                return again
+        contents = split_environment(found, listed)
+        layers = self._add_all(contents)
+        manifest = make_manifest(interpreter, contents, layers)
+        shipped = EnvironmentLayers(
+            layers=(*layers, self.add(interpreter.content)),
             manifest=manifest,
-            manifest_layer=self.add(layer_content(LayerKind.MANIFEST, "manifest", [file])),
+            manifest_layer=self.add(_manifest_content(manifest)),
             notes=tuple(
                 note
                 for folder in found.site_folders
                 for note in unshipped_editable_installs(folder)
             ),
         )
+        if fingerprint is not None:
+            fingerprints = tuple(content.fingerprint() for content in contents)
+            self._cache.keep(fingerprint, _KnownEnvironment(shipped, fingerprints))
+        return shipped
+
+    def _add_known(
+        self,
+        known: _KnownEnvironment,
+        found: Installation,
+        listed: EnvironmentFiles,
+        interpreter: Interpreter,
+    ) -> EnvironmentLayers | None:
+        """Add an environment of which only the sources of editable installs may have changed.
+
+        The other files are split only if one of them must be packed. None if the manifest may
+        be another one: a source was or became machine code.
+        """
+        code = [self.add(content) for content in code_contents(found, listed)]
+        *others, base = known.shipped.layers
+        first = len(others) - len(code)
+        packages, before = others[:first], others[first:]
+        if [layer.native for layer in before] != [layer.native for layer in code]:
+            return None
+
+        @functools.cache
+        def contents() -> list[LayerContent]:
+            return split_environment(found, listed)
+
+        def content_of(number: int) -> LayerContent:
+            return contents()[number]
+
+        for number, layer in enumerate(packages):
+            self._add(layer, functools.partial(content_of, number))
+        self._add(base, lambda: interpreter.content)
+        shipped = msgspec.structs.replace(known.shipped, layers=(*packages, *code, base))
+        self._add(shipped.manifest_layer, lambda: _manifest_content(shipped.manifest))
+        # After another change most of them are used again.
+        self._cache.mark_used(known.fingerprints)
+        return shipped
 
     def add_hdfs_plugin(self, folder: str) -> Layer:
         """Add TensorFlow's plugin for ``hdfs://``, which is in a directory of this machine."""
@@ -136,7 +229,7 @@ class JobLayers:
 
     def add_runtime(self, found: Installation, *, with_interpreter: bool = True) -> RuntimeLayers:
         """Add ytf's runtime; with ``--python`` it has no interpreter."""
-        runtime = make_runtime(found, with_interpreter=with_interpreter)
+        runtime = make_runtime(found, self._interpreter(found) if with_interpreter else None)
         interpreter = runtime.interpreter
         return RuntimeLayers(
             interpreter=None if interpreter is None else self.add(interpreter.content),
@@ -146,9 +239,15 @@ class JobLayers:
         )
 
 
-def make_runtime(found: Installation, *, with_interpreter: bool = True) -> Runtime:
+def _manifest_content(manifest: Manifest) -> LayerContent:
+    file = LayerEntry(path=MANIFEST_FILE, data=manifest.encode())
+    return layer_content(LayerKind.MANIFEST, "manifest", [file])
+
+
+def make_runtime(found: Installation, interpreter: Interpreter | None) -> Runtime:
     """Make the runtime of the ytf that runs this process, from its installation.
 
+    Without an interpreter it runs on the node's Python.
     Raises ``SettingsError`` if something that ytf needs is not installed.
     """
     groups = []
@@ -156,8 +255,8 @@ def make_runtime(found: Installation, *, with_interpreter: bool = True) -> Runti
         entries = distribution_files(found, folder, name)
         groups.append(FileGroup(name.removesuffix(".dist-info"), tuple(entries)))
     return Runtime(
-        interpreter=make_interpreter(found) if with_interpreter else None,
-        code=layer_content(LayerKind.CODE, "ytf", _ytf_files(found), found.bytecode),
+        interpreter=interpreter,
+        code=layer_content(LayerKind.DISTRIBUTION, "ytf", _ytf_files(found), found.bytecode),
         libraries=tuple(layers_of_groups(groups, found.bytecode)),
         version=found.version,
         packages=found.packages,

@@ -1,8 +1,8 @@
 """Caches the digests and archives of layers on this machine, in ``$YTF_HOME/layers``.
 
-``index/<fingerprint>`` holds the layer of the files with that fingerprint,
-``archives/`` holds packed layers. All of it can be made again: it may be
-deleted at any time, and a damaged file is made anew.
+``index/<fingerprint>`` holds the layer of the files with that fingerprint, or all layers
+of an environment; ``archives/`` holds packed layers. All of it can be made again: it may
+be deleted at any time, and a damaged file is made anew.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -31,6 +33,7 @@ from ytf.packaging.layers import (
 _FILE_NAME = re.compile(
     r"(?P<digest>[0-9a-f]{64})-(?P<size>\d+)-(?P<sha256>[0-9a-f]{64})" + re.escape(SUFFIX)
 )
+_T = TypeVar("_T")
 _RETENTION_S = 14 * 86400.0
 
 
@@ -52,15 +55,37 @@ class LayerCache:
 
     def describe(self, content: LayerContent) -> Layer:
         """Return the layer of these files; reads them only if they may have changed."""
-        place = self._index / content.fingerprint()
+        fingerprint = content.fingerprint()
+        layer = self.lookup(fingerprint, Layer)
+        if layer is None:
+            layer = describe_layer(content, self._check_cancelled)
+            self.keep(fingerprint, layer)
+        return layer
+
+    def lookup(self, fingerprint: str, type_: type[_T]) -> _T | None:
+        """Return what :meth:`keep` got for files with this fingerprint; None if it is not known."""
+        place = self._index / fingerprint
         try:
-            layer = decode_json(place.read_bytes(), Layer)
+            known = decode_json(place.read_bytes(), type_)
             # If another process has just removed it, this raises FileNotFoundError.
             os.utime(place)
         except (FileNotFoundError, msgspec.DecodeError):
-            layer = describe_layer(content, self._check_cancelled)
-            self._write_index(place, msgspec.json.encode(layer))
-        return layer
+            return None
+        return known
+
+    def keep(self, fingerprint: str, known: object) -> None:
+        """Keep what was found out about files with this fingerprint."""
+        make_private_directory(self._index)
+        descriptor, temporary = tempfile.mkstemp(prefix=".", dir=self._index)
+        with open(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(known))
+        os.replace(temporary, self._index / fingerprint)
+
+    def mark_used(self, fingerprints: Iterable[str]) -> None:
+        """Mark what is kept under these fingerprints as used."""
+        for fingerprint in fingerprints:
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(self._index / fingerprint)
 
     def archive(self, content: LayerContent) -> Archive:
         """Return the packed layer; packs it if its archive is not in the cache."""
@@ -105,20 +130,13 @@ class LayerCache:
         # In the same directory, so that a rename is possible; _find ignores this name.
         with tempfile.TemporaryDirectory(prefix=".packing-", dir=self._archives) as temporary:
             folder = Path(temporary)
-            modules = compile_modules(content, folder, self._check_cancelled)
+            modules = compile_modules(content, self._check_cancelled)
             made = pack(
                 [*content.entries, *modules], folder / f"layer{SUFFIX}", self._check_cancelled
             )
             place = self._archives / f"{digest}-{made.size}-{made.sha256}{SUFFIX}"
             made.path.replace(place)
         return Archive(path=place, size=made.size, sha256=made.sha256)
-
-    def _write_index(self, place: Path, data: bytes) -> None:
-        make_private_directory(self._index)
-        descriptor, temporary = tempfile.mkstemp(prefix=".", dir=self._index)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(temporary, place)
 
 
 def _last_used(path: Path) -> float:

@@ -47,6 +47,8 @@ DAMAGE_MARK = ".bad"
 
 _DIGEST_LENGTH = 32
 _FILE_NAME = re.compile(r"([0-9a-f]{32})-(\d+)-(\d+)-([0-9a-f]{16})" + re.escape(SUFFIX))
+_OWNER_ONLY = (LayerKind.CODE, LayerKind.SETTINGS)
+"""What others cannot have from elsewhere is not for them, also in a store that they may read."""
 _PARALLEL_UPLOADS = 4
 _TRIES = 5
 _OTHERS_WRITE, _OTHERS_READ, _OTHERS_PASS, _STICKY = 0o022, 0o004, 0o001, 0o1000
@@ -219,7 +221,7 @@ class LayerStore:
         packed = archive(layer)
         folder = self._folder(self.owner, layer)
         self.files.mkdir(folder, access.mode)
-        mode = 0o600 if layer.kind is LayerKind.SETTINGS else _file_mode(access.mode)
+        mode = 0o600 if layer.kind in _OWNER_ONLY else _file_mode(access.mode)
         for _ in range(_TRIES):
             number = self._next_number(layer)
             file_name = LayerFileName(

@@ -49,6 +49,7 @@ class LayerKind(enum.Enum):
     DISTRIBUTION = "distribution"
     BUNDLE = "bundle"
     CODE = "code"
+    """The user's own sources, of editable installs: only their owner may read them."""
     MANIFEST = "manifest"
     SETTINGS = "settings"
     """Files that may hold passwords: only their owner may read them."""
@@ -104,13 +105,18 @@ class LayerContent(msgspec.Struct, frozen=True, kw_only=True):
     def fingerprint(self) -> str:
         """Return a hash that changes if the files may have changed, without reading them."""
         code = self.bytecode
-        known = hashlib.sha256(_FORMAT)
-        known.update(repr((self.kind.value, self.name, code and (code.tag, code.magic))).encode())
-        try:
-            known.update(msgspec.msgpack.encode(self.entries))
-        except UnicodeEncodeError:  # a file name that is not UTF-8
-            known.update(repr(self.entries).encode())
-        return known.hexdigest()[:40]
+        about = (self.kind.value, self.name, code and (code.tag, code.magic))
+        return fingerprint_of((about, self.entries))
+
+
+def fingerprint_of(described: object) -> str:
+    """Return a hash of data about files: of structs, tuples and text."""
+    known = hashlib.sha256(_FORMAT)
+    try:
+        known.update(msgspec.msgpack.encode(described))
+    except UnicodeEncodeError:  # a file name that is not UTF-8
+        known.update(repr(described).encode())
+    return known.hexdigest()[:40]
 
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +182,7 @@ def describe_layer(
 def walk(
     root: str,
     into: str = "",
-    skip: Skip = lambda found: False,
+    skip: Skip | None = None,
     *,
     empty_directories: bool = False,
 ) -> list[LayerEntry]:
@@ -193,28 +199,32 @@ def walk(
 
 
 class _Walker:
-    def __init__(self, skip: Skip, empty_directories: bool) -> None:
+    def __init__(self, skip: Skip | None, empty_directories: bool) -> None:
         self._skip = skip
         self._empty_directories = empty_directories
         self.found: list[LayerEntry] = []
 
     def walk(self, root: str, folder: str, into: str, above: tuple[str, ...]) -> None:
-        """Add what is in a directory, which is ``into`` in the layer."""
+        """Add what is in a directory, which is ``into`` in the layer.
+
+        An environment has tens of thousands of files, and is walked with each submission:
+        of a regular file nothing but its status is asked.
+        """
         is_empty = True
+        skip = self._skip
         with os.scandir(folder) as items:
             for item in items:
                 is_empty = False
-                if item.name == COMPILED_FOLDER or self._skip(item):
+                name = item.name
+                if name == COMPILED_FOLDER or (skip is not None and skip(item)):
                     continue
-                path = f"{into}/{item.name}" if into else item.name
-                if item.is_symlink():
+                path = f"{into}/{name}" if into else name
+                if item.is_file(follow_symlinks=False):
+                    self.found.append(_file(path, item.path, item.stat()))
+                elif item.is_symlink():
                     self._follow(root, item, path, above)
                 elif item.is_dir():
                     self.walk(root, item.path, path, above)
-                else:
-                    status = item.stat()
-                    if stat.S_ISREG(status.st_mode):
-                        self.found.append(_file(path, item.path, status))
         if is_empty and into and self._empty_directories:
             self.found.append(LayerEntry(path=into, is_directory=True))
 
@@ -243,9 +253,9 @@ def file_entry(path: str, source: str) -> LayerEntry:
 
 def _file(path: str, source: str, status: os.stat_result) -> LayerEntry:
     return LayerEntry(
-        path=path,
-        source=source,
-        executable=bool(status.st_mode & 0o111),
+        path,
+        source,
+        executable=status.st_mode & 0o111 != 0,
         size=status.st_size,
         stamp=file_stamp(status),
     )

@@ -3,7 +3,8 @@
 ``<name>/`` is an environment, made where it is used: programs in it name that directory.
 ``.made/<name>`` says whether it is complete. Who makes, uses for a new job or removes an
 environment holds the lock on that file, whose modification time is that of the last use.
-``.digests/`` has the hashes of archives that were read.
+``.digests/`` has the hashes of archives that were read. ``.downloads/<name>/`` has what an
+environment is made from, if that had to be downloaded or unpacked, until the environment is made.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ FOLDER = "environments"
 """The directory in ``YTF_HOME``."""
 RETENTION_S = 30 * 86400.0
 DIGESTS = ".digests"
+DOWNLOADS = ".downloads"
+INCOMPLETE = "incomplete"
+"""What is of no use to the next command has this name in ``.downloads/<name>/``."""
 _STATES = ".made"
 _COMPLETE = "complete "
 _OUTDATED = "outdated"
@@ -122,6 +126,44 @@ def remove_unused_environments(
         if not dryrun and path.stat().st_mtime < oldest:
             path.unlink(missing_ok=True)
     return removed
+
+
+def remove_unused_downloads(
+    home: Path, retention_s: float = RETENTION_S, *, dryrun: bool = False
+) -> list[tuple[Path, int]]:
+    """Remove downloaded files that no environment is made from any more.
+
+    They are incomplete ones that nobody goes on with, and whole ones of which no environment
+    could be made for a time. Arguments and result as in :func:`remove_unused_environments`.
+    """
+    parent = home / FOLDER
+    oldest = time.time() - retention_s
+    removed = []
+    for path in sorted(parent.glob(f"{DOWNLOADS}/*")):
+        state = parent / _STATES / path.name
+        make_private_directory(state.parent)
+        try:
+            with _locked(state, _give_up) as file:
+                is_made = file.read() != ""
+                if is_made or not _has_whole_file(path, oldest):
+                    removed.append((path, tree_size(path)))
+                    if not dryrun:
+                        shutil.rmtree(path, ignore_errors=True)
+                if not is_made:
+                    state.unlink()
+        except BlockingIOError:
+            continue  # It is being downloaded or used at this moment.
+    return removed
+
+
+def _has_whole_file(path: Path, oldest: float) -> bool:
+    """Whether a directory of a download has a whole file that is not older than this."""
+    try:
+        return any(
+            each.name != INCOMPLETE and each.stat().st_mtime >= oldest for each in path.iterdir()
+        )
+    except FileNotFoundError:
+        return False  # It was removed by a command whose download was interrupted.
 
 
 def _is_usable(path: Path) -> bool:

@@ -2,9 +2,9 @@
 
 ::
 
-    prepare → take_port → register → assemble → find_libhdfs → take_gpus → stage_in
-    → restore_checkpoints → wait_for_peers → make_environment → run → finish_sync → stage_out
-    → report_exit
+    prepare → take_port → register → assemble → confirm_registration → find_libhdfs
+    → take_gpus → stage_in → restore_checkpoints → wait_for_peers → make_environment → run
+    → finish_sync → stage_out → report_exit
 
 Each hook runs in the starter's main thread and may wait; an order that comes
 meanwhile ends the attempt from inside the wait. After the last hook the
@@ -137,19 +137,14 @@ def take_port(starter: Starter, attempt: TaskAttempt) -> None:
 
 
 def register(starter: Starter, attempt: TaskAttempt) -> None:
-    """Register durably, and from then on receive orders and cluster specs."""
+    """Tell the master where this attempt is reached."""
     starter.registry.register(
         attempt.number, host=starter.host, port=attempt.port, control=starter.control
     )
-    starter.wait_until(lambda: starter.desired.is_registered(attempt.number))
-    log(
-        "%s registered as attempt %d, port %s" % (starter.config.task, attempt.number, attempt.port)
-    )
-    starter.registry.subscribe()
 
 
 def assemble(starter: Starter, attempt: TaskAttempt) -> None:
-    """Build the environment that the program runs on, while other tasks are still starting."""
+    """Build the environment that the program runs on, while the registration is under way."""
     wanted = starter.config.environment
     if wanted is None or starter.assembled is not None:
         return
@@ -163,6 +158,15 @@ def assemble(starter: Starter, attempt: TaskAttempt) -> None:
         attempt.exit = ProgramExit(CANNOT_RUN, reason=str(exc))
 
 
+def confirm_registration(starter: Starter, attempt: TaskAttempt) -> None:
+    """Wait until the registration is durable; from then on receive orders and cluster specs."""
+    starter.wait_until(lambda: starter.desired.is_registered(attempt.number))
+    log(
+        "%s registered as attempt %d, port %s" % (starter.config.task, attempt.number, attempt.port)
+    )
+    starter.registry.subscribe()
+
+
 def find_libhdfs(starter: Starter, attempt: TaskAttempt) -> None:
     """Find the node's Hadoop and Java for the program, once for all attempts in this container."""
     if attempt.exit is not None or not starter.config.libhdfs or starter.libhdfs is not None:
@@ -170,8 +174,10 @@ def find_libhdfs(starter: Starter, attempt: TaskAttempt) -> None:
     # Only tasks that ask for it need it.
     from ytf.starter.libhdfs import LibhdfsError, LibhdfsSearch
 
+    config = starter.config
     inherited = _activated(starter)
     environ = {os.fsdecode(name): os.fsdecode(value) for name, value in inherited.items()}
+    environ.update(conf_variables(inherited, config.hadoop_conf))
     # In an image's variables there is no PATH, and it is the node's Hadoop that is looked for.
     environ.setdefault("PATH", os.environ.get("PATH", os.defpath))
     found: Dict[str, str] = {}
@@ -186,7 +192,7 @@ def find_libhdfs(starter: Starter, attempt: TaskAttempt) -> None:
         starter.inbox.put(ProgramChanged())
 
     try:
-        search = LibhdfsSearch(environ)
+        search = LibhdfsSearch(environ, in_image=config.docker is not None)
     except LibhdfsError as exc:
         ended.append(str(exc))
     else:
@@ -440,6 +446,7 @@ HOOKS: Tuple[Callable[[Starter, TaskAttempt], None], ...] = (
     take_port,
     register,
     assemble,
+    confirm_registration,
     find_libhdfs,
     take_gpus,
     stage_in,

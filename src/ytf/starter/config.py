@@ -125,7 +125,7 @@ class LayeredEnvironment:
 
     __slots__ = ("layers", "manifest")
 
-    def __init__(self, manifest: str, layers: Dict[str, str]) -> None:
+    def __init__(self, manifest: str, layers: List[str]) -> None:
         self.manifest = manifest
         self.layers = layers
 
@@ -295,9 +295,8 @@ class _Given:
         if value is None:
             return None
         try:
-            layers = {str(digest): str(place) for digest, place in value["layers"].items()}
-            return LayeredEnvironment(str(value["manifest"]), layers)
-        except (TypeError, KeyError, AttributeError) as exc:
+            return LayeredEnvironment(str(value["manifest"]), list(map(str, value["layers"])))
+        except (TypeError, KeyError) as exc:
             raise self._wrong("environment", "an object with a manifest and layers") from exc
 
     def docker(self) -> Optional[DockerConfig]:

@@ -13,9 +13,9 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Mapping
+    from typing import Any, Dict, List, Sequence
 
-_VERSION = 1
+_VERSION = 2
 _ACTIVATE = """\
 # Made by ytf. Programs of tasks have this environment already: this is for those that ask twice.
 VIRTUAL_ENV=%s
@@ -31,17 +31,21 @@ class AssemblyError(Exception):
     """The environment cannot be built; the message says why."""
 
 
-def assemble(manifest: str, layers: Mapping[str, str], target: str) -> Dict[str, str]:
+def assemble(manifest: str, layers: Sequence[str], target: str) -> Dict[str, str]:
     """Build the environment at ``target``; returns the variables with which programs find it.
 
     ``manifest`` is the file that the submitter made, ``layers`` says where each
-    layer is unpacked. The target appears whole or not at all, so several
+    layer is unpacked, the interpreter's last. The target appears whole or not at all, so several
     starters may build it at once; one that exists is used as it is. The result
     is for ``program_env.activate``.
     """
     plan = _read(manifest)
-    places = [_place(layers, digest) for digest in plan["layers"]]
-    interpreter = os.path.join(_place(layers, plan["interpreter"]), plan["executable"])
+    if len(layers) != plan["layers"]:
+        raise AssemblyError(
+            "the environment has %s layers, of which %d were given" % (plan["layers"], len(layers))
+        )
+    places = [_place(layer) for layer in layers]
+    interpreter = os.path.join(places[-1], plan["executable"])
     if not os.path.isdir(target):
         _make(plan, places, interpreter, target)
     variables = {"PATH": os.path.join(target, "bin"), "VIRTUAL_ENV": target}
@@ -64,14 +68,11 @@ def _read(manifest: str) -> Dict[str, Any]:
     return plan
 
 
-def _place(layers: Mapping[str, str], digest: str) -> str:
-    place = layers.get(digest)
-    if place is None:
-        raise AssemblyError("layer %s is part of the environment but was not given" % digest)
+def _place(layer: str) -> str:
     # Without the node's own link to its cache, which is one more step for each file.
-    real = os.path.realpath(place)
+    real = os.path.realpath(layer)
     if not os.path.isdir(real):
-        raise AssemblyError("layer %s is not unpacked at %s" % (digest, place))
+        raise AssemblyError("a layer of the environment is not unpacked at %s" % layer)
     return real
 
 

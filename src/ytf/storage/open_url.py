@@ -21,15 +21,18 @@ _VIEWFS = "viewfs://"
 _TABLE = "fs.viewfs.mounttable."
 
 
-def open_url(url: str, conf: Configuration) -> tuple[ReplacingFiles, str]:
+def open_url(
+    url: str, conf: Configuration, *, answer_s: float | None = None
+) -> tuple[ReplacingFiles, str]:
     """Return the file system of a URL or an absolute path, and the path in it.
 
     No connection is made yet. Of ``hdfs://`` URLs nothing is unquoted, as in Hadoop.
+    ``answer_s``: see ``HdfsClient``.
     """
     if url.startswith(_VIEWFS):
         url = resolve_viewfs(url, conf)
     if url.startswith("hdfs://"):
-        return HdfsFiles.open(url, conf), path_of(url)
+        return HdfsFiles.open(url, conf, answer_s=answer_s), path_of(url)
     path = unquote(url.removeprefix(_FILE)) if url.startswith(_FILE) else url
     if not path.startswith("/"):
         raise SettingsError(f"{url} is neither an hdfs:// URL nor an absolute path")

@@ -122,6 +122,17 @@ def test_an_environment_that_no_job_uses_goes(home: JobDirectories) -> None:
     assert not Path(removed.where).exists()
 
 
+def test_a_download_of_which_no_environment_was_made_goes(home: JobDirectories) -> None:
+    home.ensure()
+    folder = home.root / "environments/.downloads/killed"
+    folder.mkdir(parents=True)
+    (folder / "incomplete").write_text("12345")
+    [removed] = LocalJobBackend(home).gc(keep_s=0)
+    assert removed.what == "downloaded file of which no environment was made"
+    assert (removed.where, removed.size) == (str(folder), 5)
+    assert not folder.exists()
+
+
 def test_what_cannot_be_removed_is_said_and_hinders_nothing(
     home: JobDirectories,
     monkeypatch: pytest.MonkeyPatch,

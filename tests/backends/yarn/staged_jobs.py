@@ -34,7 +34,7 @@ PS, WORKER = TaskId("ps:0"), TaskId("worker:0")
 BEGAN = 1000.0
 
 
-def stage(home: JobHome, *, user: str = "alice") -> None:
+def stage(home: JobHome, *, user: str = "alice", spec: JobSpec = SPEC) -> None:
     """Put the job there as a submission does."""
     for path in (home.staging, home.journal, home.masters):
         home.files.mkdir(path)
@@ -42,7 +42,7 @@ def stage(home: JobHome, *, user: str = "alice") -> None:
         id=JobId(os.path.basename(home.staging)), user=user, submitted_at=1.5, backend="yarn"
     )
     home.stage(
-        StagedJob(info=info, spec=SPEC, secret="s", starter=StarterResources(script="", files={}))
+        StagedJob(info=info, spec=spec, secret="s", starter=StarterResources(script="", files={}))
     )
 
 
@@ -61,10 +61,10 @@ def write_journal(home: JobHome, *batches: Sequence[AnyEvent], attempt: int = 1)
     asyncio.run(work())
 
 
-def running() -> list[list[AnyEvent]]:
+def running(first: TaskId = PS) -> list[list[AnyEvent]]:
     """What a master takes in until both tasks run."""
     batches: list[list[AnyEvent]] = [[MasterStarted(attempt=1)]]
-    for number, task in enumerate((PS, WORKER), 2):
+    for number, task in enumerate((first, WORKER), 2):
         container = _container(number)
         batches.append(
             [
@@ -80,7 +80,7 @@ def running() -> list[list[AnyEvent]]:
     batches.append(
         [
             TaskStarted(task=task, attempt=1, container=_container(number))
-            for number, task in enumerate((PS, WORKER), 2)
+            for number, task in enumerate((first, WORKER), 2)
         ]
     )
     return batches
@@ -124,7 +124,7 @@ RESOURCES = StarterResources(
     environments={
         "board": GroupEnvironment(
             manifest="ytf_environment_1.json",
-            layers={"abc": "ytf_layer_2"},
+            layers=("ytf_layer_2",),
             files={"ytf_layer_2": FILES["ytf_layer_1"]},
         )
     },

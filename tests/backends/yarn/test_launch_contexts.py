@@ -58,7 +58,7 @@ def test_a_group_brings_its_own_environment() -> None:
     context = contexts().starter(launch, RESOURCES)
     assert context.local_resources.keys() == {"ytf_layer_1", "ytf_layer_2"}
     told = json.loads(base64.b64decode(context.environment["YTF_LAUNCH"]))
-    wanted = {"manifest": "ytf_environment_1.json", "layers": {"abc": "ytf_layer_2"}}
+    wanted = {"manifest": "ytf_environment_1.json", "layers": ["ytf_layer_2"]}
     assert told["starter"]["environment"] == wanted
 
 

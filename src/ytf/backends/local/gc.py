@@ -32,6 +32,7 @@ DEAD_JOB = "dead job, recorded as FAILED"
 ENDED_JOB = "staging directory of an ended job"
 INCOMPLETE_JOB = "incomplete submission"
 UNUSED_ENVIRONMENT = "environment that no job has used for 30 days"
+UNUSED_DOWNLOAD = "downloaded file of which no environment was made"
 _ZOOKEEPER = b'"zk://'
 """The records of jobs that used one have this in them."""
 _INCOMPLETE_AFTER_S = 60.0
@@ -108,12 +109,20 @@ def gc_registries(
 
 
 def gc_environments(home: JobDirectories, *, dryrun: bool = False) -> list[RemovedItem]:
-    """Remove the environments in ``YTF_HOME`` with which no job was started for a month."""
-    from ytf.packaging.made_environments import remove_unused_environments
+    """Remove the environments in ``YTF_HOME`` with which no job was started for a month.
 
+    Likewise the files that were downloaded to make one, and of which none was made.
+    """
+    from ytf.packaging.made_environments import remove_unused_downloads, remove_unused_environments
+
+    kinds = (
+        (UNUSED_ENVIRONMENT, remove_unused_environments),
+        (UNUSED_DOWNLOAD, remove_unused_downloads),
+    )
     return [
-        RemovedItem(what=UNUSED_ENVIRONMENT, where=str(path), size=size)
-        for path, size in remove_unused_environments(home.root, dryrun=dryrun)
+        RemovedItem(what=what, where=str(path), size=size)
+        for what, remove in kinds
+        for path, size in remove(home.root, dryrun=dryrun)
     ]
 
 

@@ -42,13 +42,13 @@ LocalResources = dict[str, LocalResource]
 class GroupEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment of a task group's commands, which starters assemble from layers.
 
-    ``manifest`` is the name of a file in the working directory. ``layers`` maps
-    each layer to the directory into which it is unpacked. ``files`` are the local
-    resources of both. The starter's side is ``starter/environment_builder.py``.
+    ``manifest`` is the name of a file in the working directory. ``layers`` are the
+    directories into which the layers are unpacked, in the manifest's order. ``files``
+    are the local resources of both. The starter's side is ``starter/environment_builder.py``.
     """
 
     manifest: str
-    layers: dict[str, str]
+    layers: tuple[str, ...]
     files: LocalResources
 
 

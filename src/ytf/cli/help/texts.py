@@ -98,7 +98,7 @@ FILES_HERE: dict[str, str] = {
     "$YTF_HOME/last/": "The ids of the jobs that were submitted last from here, one for each "
     "cluster: what @last is.",
     "$YTF_HOME/environments/": "Environments that ytf has made: from files given to --env, and "
-    "that of TensorBoard.",
+    "that of TensorBoard. In .downloads/ is what is downloaded for one.",
     "$YTF_HOME/layers/": "What is known of layers: their names, and packed archives.",
     "$YTF_HOME/secrets/<user>/": "The secrets of running jobs on YARN, so that their masters "
     "can be asked while HDFS is unavailable. Only you can read them.",

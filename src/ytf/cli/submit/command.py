@@ -188,7 +188,8 @@ def _add_data(p: Parser) -> None:
         metavar="<env>",
         help="what python in the command is: node (the node's own, the default), current (the "
         "environment active here), the path of a venv or conda environment, or a file to make one "
-        "from: requirements.txt, pyproject.toml, uv.lock, a pex file, a tar or zip of one",
+        "from: requirements.txt, pyproject.toml, uv.lock, a pex file, a tar or zip of one (pex, "
+        "tar and zip also in HDFS: hdfs://…)",
     )
     g.add_argument(
         "--python",
@@ -225,7 +226,7 @@ def _add_data(p: Parser) -> None:
         "--libhdfs",
         action="store_true",
         help="set what programs need that read HDFS with the node's own Hadoop (CLASSPATH and "
-        "others), as TensorFlow up to 2.10 does",
+        "others), as TensorFlow up to 2.5 and tensorflow-io do",
     )
     g.add_argument(
         "-t",

@@ -45,7 +45,7 @@ _SERVERS = {
     "ApplicationClientProtocolPB": "the ResourceManager",
     "ApplicationMasterProtocolPB": "the ResourceManager's scheduler",
     "ContainerManagementProtocolPB": "the NodeManager",
-    "HAServiceProtocol": "the ResourceManager's administration",
+    "HAServiceProtocol": "the administration of a pair",
 }
 """The server of a protocol, for messages."""
 

@@ -13,11 +13,14 @@ from tests.backends.yarn.staged_jobs import SPEC, running, stage, worker_exited,
 from ytf.backends.yarn.hdfs_layout import JobHome, UnreadableJobError, YarnHome
 from ytf.backends.yarn.job.application import status_from_report
 from ytf.backends.yarn.job.finalize import finalize, write_final_record
+from ytf.backends.yarn.job.journal_reader import read_journalled_job
+from ytf.backends.yarn.node_log_pages import no_log_page
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState, FinalApplicationStatus
 from ytf.journal.format import Header, encode_segment
 from ytf.machine.events import Cause, ContainerCompleted, KillRequested
 from ytf.specs import codec
-from ytf.specs.ids import ContainerId, JobId
+from ytf.specs.ids import ContainerId, JobId, TaskId
+from ytf.specs.job import TaskGroupSpec, Timeouts
 from ytf.specs.status import JobRecord, JobState, JobStatus, TaskState
 from ytf.storage.files import FileStatus
 from ytf.storage.local_files import LocalFiles
@@ -119,6 +122,22 @@ def test_what_was_decided_and_not_brought_about_is_told_with_yarns_end(
     assert kept.status.diagnostics == f"{said}\nattempts used up"
     assert kept.events[-1].text == f"The job ended as FAILED: {said}\nattempts used up"
     assert all(task.state.is_final for task in kept.status.tasks)
+
+
+def test_a_record_has_no_note_of_a_tensorboard_that_stays(tmp_path: Path) -> None:
+    home = YarnHome(LocalFiles(), str(tmp_path)).job(JobId(str(APP)))
+    groups = {"tensorboard": TaskGroupSpec(count=1), "worker": TaskGroupSpec(count=1)}
+    spec = msgspec.structs.replace(
+        SPEC, groups=groups, output="/runs", timeouts=Timeouts(tensorboard_s=600)
+    )
+    stage(home, spec=spec)
+    gone = ContainerCompleted(container=ContainerId(f"{CONTAINER}3"), cause=Cause.EXITED)
+    write_journal(home, *running(TaskId("tensorboard:0")), [worker_exited(0), gone])
+    journalled = read_journalled_job(home, no_log_page)
+    assert journalled is not None
+    assert "TensorBoard stays until" in journalled.record().status.diagnostics
+    kept = finalize(home, ended(), spec)
+    assert kept.status.diagnostics == f"All tracked tasks succeeded.\n{WHY}"
 
 
 def test_where_no_master_ever_wrote_anything_it_is_as_yarn_says(home: JobHome) -> None:

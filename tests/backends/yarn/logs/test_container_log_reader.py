@@ -15,7 +15,7 @@ from ytf.backends.stream_reader import StreamReaders
 from ytf.backends.yarn.logs import live_sources
 from ytf.backends.yarn.logs.container_log_reader import ContainerLogReader, LogNotice
 from ytf.backends.yarn.logs.live_sources import ContainerLocation, StarterLogSource
-from ytf.errors import UnreachableError
+from ytf.errors import NotFoundError, UnreachableError
 from ytf.hadoop.logs import NodeLog
 from ytf.wire.signing import Signer
 
@@ -194,6 +194,28 @@ def test_those_who_do_not_answer_are_left_alone_for_a_while(world: World) -> Non
     assert asked == 1
     world.now += 1
     assert told(reader) == ["two"]
+
+
+def test_the_node_of_a_container_that_has_not_begun_is_asked_ever_less_often(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NodeManagers write a traceback to their log each time."""
+    asked: list[float] = []
+
+    def list_logs(*_: object) -> list[NodeLog]:
+        asked.append(world.now)
+        raise NotFoundError("Container is not yet running")
+
+    monkeypatch.setattr(live_sources, "list_node_logs", list_logs)
+    reader = world.reader(replace(world.location, starter=None))
+    for _ in range(80):
+        assert list(reader.read()) == []
+        world.now += 0.25
+    assert asked == [100.0, 101.0, 103.0, 107.0, 111.0, 115.0, 119.0]
+    # Its end is noticed at once.
+    reader.location = replace(reader.location, has_ended=True)
+    list(reader.read())
+    assert reader.is_done
 
 
 def test_where_nobody_knows_where_it_is(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from tests.backends.yarn.fake_cluster import APP, ME, cluster, report
@@ -30,6 +32,8 @@ from ytf.hadoop.yarn.application_client import ApplicationClient
 from ytf.hadoop.yarn.contexts import ApplicationSubmissionContext
 from ytf.hadoop.yarn.ids import ApplicationId
 from ytf.hadoop.yarn.records import ApplicationReport, ApplicationState
+from ytf.packaging.layer_cache import LayerCache
+from ytf.packaging.layers import LayerEntry, LayerKind, layer_content
 from ytf.specs.ids import JobId
 from ytf.specs.job import JobSpec, TaskGroupSpec
 from ytf.storage.local_files import LocalFiles
@@ -122,6 +126,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(
         submit, "admit", lambda rm, spec: Admission(id=APP, spec=spec, notes=made.notes)
     )
+    monkeypatch.setattr(submit, "collect_layers", lambda *_: None)
     monkeypatch.setattr(submit, "upload_resources", made.upload)
     return made
 
@@ -349,7 +354,7 @@ def test_what_is_too_long_only_together_is_refused_before_anything_is_asked(
 
 
 def test_what_layers_add_is_measured_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    layers = {f"{number:064}": "x" * 30 for number in range(1000)}
+    layers = tuple(f"{number:0100}" for number in range(1000))
     environment = GroupEnvironment(manifest="m", layers=layers, files={})
     starter = StarterResources(script="", files={}, environments={"worker": environment})
     uploaded = UploadedResources(master={}, master_script="run\n", starter=starter)
@@ -358,6 +363,35 @@ def test_what_layers_add_is_measured_too(world: World, monkeypatch: pytest.Monke
         world.submit()
     assert world.is_clean()
     assert not world.rm.is_known
+
+
+def test_a_refusal_ends_the_search_for_layers(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs while the cluster is asked, and may be reading gigabytes."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def collect(cache: LayerCache, *rest: object) -> None:
+        begun.set()
+        content = layer_content(LayerKind.CODE, "huge", [LayerEntry(path="a", data=b"x")])
+
+        def read() -> None:
+            cache.describe(msgspec.structs.replace(content, name=secrets.token_hex()))
+
+        try:
+            eventually(read, 30, "the search to be cancelled")
+        except SubmitCancelledError:
+            ended.set()
+
+    def admit(*arguments: object) -> None:
+        assert begun.wait(30)
+        raise RefusedError("no such queue")
+
+    monkeypatch.setattr(submit, "collect_layers", collect)
+    monkeypatch.setattr(submit, "admit", admit)
+    with pytest.raises(RefusedError, match="no such queue"):
+        world.submit()
+    assert ended.is_set()
 
 
 def test_files_that_are_stopped_do_nothing_more(tmp_path: Path) -> None:

@@ -94,14 +94,15 @@ def _record_from_journal(journalled: JournalledJob, end: JobStatus) -> JobRecord
     YARN's end is used also where the masters had decided on another and could not
     bring it about: all other clients of YARN see YARN's.
     """
-    before = journalled.record().status
-    own = before.diagnostics if journalled.is_decided else ""
-    as_decided = journalled.is_finished and before.final_status is end.final_status
+    is_decided, decided = journalled.is_decided, journalled.record().status.final_status
+    as_decided = journalled.is_finished and decided is end.final_status
     events = journalled.events
     if not journalled.is_finished:
         reason = _NOT_RECORDED if end.state is JobState.SUCCEEDED else _TASK_LOST
         journalled.end_all_tasks(reason, end.finished or events[-1].at)
     record = journalled.record()
+    # Not before: the notes of a job that runs are part of it.
+    own = record.status.diagnostics if is_decided else ""
     status = msgspec.structs.replace(
         record.status,
         queue=end.queue,

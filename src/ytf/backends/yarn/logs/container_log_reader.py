@@ -29,6 +29,9 @@ _SILENCE_S = 2.0
 """How long a source may not answer before the user is told: containers end, and nodes pause."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
+_LONGEST_PAUSE_BEFORE_BEGIN_S = 4.0
+"""For a container that is not running yet: its node writes a traceback to its own log each time
+that it is asked, and localizing an environment may take minutes."""
 _BATCH_LINES = 500
 _MAX_BATCHES = 16
 """Batches that may wait for the reader."""
@@ -48,10 +51,11 @@ class LogNotice:
 
 
 class _Backoff:
-    """When a source that did not answer may be called again."""
+    """When a source that did not answer, or had nothing, may be called again."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, longest_s: float = _LONGEST_PAUSE_S) -> None:
         self._clock = clock
+        self._longest_s = longest_s
         self._next_s = _FIRST_PAUSE_S
         self._until = 0.0
 
@@ -61,7 +65,7 @@ class _Backoff:
 
     def begin(self) -> None:
         self._until = self._clock() + self._next_s
-        self._next_s = min(self._next_s * 2, _LONGEST_PAUSE_S)
+        self._next_s = min(self._next_s * 2, self._longest_s)
 
     def reset(self) -> None:
         self._next_s, self._until = _FIRST_PAUSE_S, 0.0
@@ -96,6 +100,7 @@ class ContainerLogReader:
         self._starter: tuple[StarterAddress, StarterLogSource] | None = None
         self._starter_backoff = _Backoff(clock)
         self._node_backoff = _Backoff(clock)
+        self._begin_backoff = _Backoff(clock, _LONGEST_PAUSE_BEFORE_BEGIN_S)
         # Since when they do not answer, and their first error.
         self._starter_failure: tuple[float, str] | None = None
         self._node_failure: tuple[float, str] | None = None
@@ -148,13 +153,15 @@ class ContainerLogReader:
                     kind="unknown node",
                 )
             return
-        if not self._node_backoff.is_over:
+        may_have_begun = location.has_ended or self._begin_backoff.is_over
+        if not self._node_backoff.is_over or not may_have_begun:
             return
         called_at = self._clock()
         try:
             yield from self._readers.read(NodeLogSource(location.web, location.container))
         except NotFoundError:
             # It has not begun, or the node has forgotten it: then HDFS has its logs later.
+            self._begin_backoff.begin()
             self.is_done = location.has_ended
         except (RefusedError, UnreachableError) as exc:
             self._node_backoff.begin()
@@ -162,6 +169,7 @@ class ContainerLogReader:
             yield from self._notice_unreadable(location)
             return
         else:
+            self._begin_backoff.reset()
             self.is_done = location.has_ended
             self.has_read = True
         self._node_answered()

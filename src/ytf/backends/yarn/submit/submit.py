@@ -33,7 +33,12 @@ from ytf.backends.yarn.job.secret_cache import SecretCache
 from ytf.backends.yarn.launch_contexts import SECRET_NAME, LaunchContexts, StarterResources, acls_of
 from ytf.backends.yarn.rm_client import RmClient
 from ytf.backends.yarn.submit.admission import admit, check_launch_size, queue_refusal
-from ytf.backends.yarn.submit.upload import UploadedResources, upload_resources
+from ytf.backends.yarn.submit.upload import (
+    CollectedLayers,
+    UploadedResources,
+    collect_layers,
+    upload_resources,
+)
 from ytf.errors import OutcomeUnknownError, RefusedError, UnreachableError, YtfError
 from ytf.hadoop.rpc.errors import AccessDeniedError, ApplicationNotFoundError
 from ytf.hadoop.security.credentials import Credentials
@@ -72,6 +77,28 @@ def submit(
     staging directory; ``notify`` is told of what could not be undone.
     """
     check_launch_size(_launch_contexts(rm, plan), plan.spec, StarterResources(script="", files={}))
+    cancelled = threading.Event()
+    cache = LayerCache.for_user(partial(raise_if_cancelled, cancelled))
+    # It takes processor time while the rest mostly waits for answers of the cluster.
+    with ThreadPoolExecutor(1) as collector:
+        collecting = collector.submit(collect_layers, cache, rm.conf, plan)
+        try:
+            return _submit(rm, home, plan, collecting, notify, on_commit, check, cancelled)
+        except BaseException:
+            cancelled.set()
+            raise
+
+
+def _submit(
+    rm: RmClient,
+    home: YarnHome,
+    plan: Plan,
+    collecting: Future[CollectedLayers],
+    notify: Notify,
+    on_commit: OnCommit,
+    check: CheckInterrupt,
+    cancelled: threading.Event,
+) -> JobId:
     check_registry_access(plan)
     check_hdfs_access(plan, notify, rm.conf)
     admission = admit(rm, plan.spec)
@@ -86,7 +113,8 @@ def submit(
         home.make_job(job, rm.user)
         if plan.keeps_results:
             job_home.make_results(rm.user)
-        submission = _stage(rm, job_home, new, plan, _upload(rm, home, job, plan, notify, check))
+        uploaded = _upload(rm, home, job, plan, collecting, notify, check, cancelled)
+        submission = _stage(rm, job_home, new, plan, uploaded)
         check()
         on_commit()
         is_submitted = True
@@ -126,19 +154,23 @@ def _upload(
     home: YarnHome,
     job: JobId,
     plan: Plan,
+    collecting: Future[CollectedLayers],
     notify: Notify,
     check_caller: CheckInterrupt,
+    cancelled: threading.Event,
 ) -> UploadedResources:
     """Upload everything to HDFS and write submitter.json. An interrupt cancels both."""
-    cancelled, ended = threading.Event(), threading.Event()
+    ended = threading.Event()
     home = YarnHome(CancellableFiles(home.files, cancelled), home.root)
     job_home = home.job(job)
     check = partial(raise_if_cancelled, cancelled)
-    cache = LayerCache.for_user(check)
 
     def upload() -> UploadedResources:
         try:
-            return upload_resources(home, job_home, cache, rm.conf, rm.user, plan, notify, check)
+            collected = collecting.result()
+            return upload_resources(
+                home, job_home, collected, rm.conf, rm.user, plan, notify, check
+            )
         finally:
             ended.set()
 

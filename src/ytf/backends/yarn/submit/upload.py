@@ -43,7 +43,7 @@ from ytf.packaging.layers import (
     walk,
 )
 from ytf.specs.amounts import format_bytes
-from ytf.specs.job import JobSpec, is_url
+from ytf.specs.job import is_url
 from ytf.starter.config import CONTAINER_DIR
 from ytf.storage.container_conf import CONF_DIR
 from ytf.storage.files import Files, FileStatus
@@ -68,10 +68,45 @@ class UploadedResources:
     starter: StarterResources
 
 
+@dataclass(frozen=True)
+class CollectedLayers:
+    """The layers that a job needs. No cluster was asked: it may or may not have them."""
+
+    layers: JobLayers
+    runtime: RuntimeLayers
+    settings: Layer | None
+    environments: dict[str, EnvironmentLayers]
+    """By group, of those that do not use the node's own."""
+    hdfs_plugin: Layer | None
+
+
+def collect_layers(cache: LayerCache, conf: Configuration, plan: Plan) -> CollectedLayers:
+    """Find out which layers a job needs, from the files of this machine alone."""
+    layers = JobLayers(cache)
+    wanted = {name: group.env or plan.spec.env for name, group in plan.spec.groups.items()}
+    paths = sorted({path for path in wanted.values() if path != "node"})
+    with ThreadPoolExecutor(1) as pool:
+        # Some are asked by running their Python, which takes no time of this process.
+        found = pool.map(layers.find_installation, map(Path, paths))
+        runtime = layers.add_runtime(
+            installation.current(), with_interpreter=plan.spec.python is None
+        )
+        added = {
+            path: layers.add_environment(each) for path, each in zip(paths, found, strict=True)
+        }
+    return CollectedLayers(
+        layers=layers,
+        runtime=runtime,
+        settings=_configuration(layers, conf),
+        environments={name: added[path] for name, path in wanted.items() if path in added},
+        hdfs_plugin=layers.add_hdfs_plugin(plan.hdfs_plugin) if plan.hdfs_plugin else None,
+    )
+
+
 def upload_resources(
     home: YarnHome,
     job_home: JobHome,
-    cache: LayerCache,
+    collected: CollectedLayers,
     conf: Configuration,
     owner: str,
     plan: Plan,
@@ -84,15 +119,10 @@ def upload_resources(
     """
     for upload in plan.uploads:
         check_file_name(upload.name)
-    job_layers = JobLayers(cache)
-    runtime = job_layers.add_runtime(
-        installation.current(), with_interpreter=plan.spec.python is None
-    )
-    settings = _configuration(job_layers, conf)
-    shipped = _environments(job_layers, plan.spec)
+    job_layers, runtime, plugin = collected.layers, collected.runtime, collected.hdfs_plugin
+    shipped = collected.environments
     for note in dict.fromkeys(note for each in shipped.values() for note in each.notes):
         notify(f"note: {note}")
-    plugin = plan.hdfs_plugin and job_layers.add_hdfs_plugin(plan.hdfs_plugin)
     store = LayerStore(home.files, home.layers, owner)
     store.declare_use(PurePosixPath(job_home.staging).name, job_layers.layers)
     progress = UploadProgress(notify)
@@ -118,8 +148,8 @@ def upload_resources(
             for number, upload in enumerate(plan.uploads)
         }
     ours = dict(layers[layer.digest] for layer in runtime.layers)
-    if settings is not None:
-        ours[CONF_DIR] = layers[settings.digest][1]
+    if collected.settings is not None:
+        ours[CONF_DIR] = layers[collected.settings.digest][1]
     environments = {group: _environment(each, layers) for group, each in shipped.items()}
     # All starters get the plugin's layer; which of their programs use it is said at their launch.
     of_starters = ours | dict([layers[plugin.digest]]) if plugin else ours
@@ -147,25 +177,15 @@ def runtime_script(cache: LayerCache, module: str, python: str | None) -> str:
     return module_script(module, _places(runtime, python), runtime.runtime.interpreter)
 
 
-def _environments(job_layers: JobLayers, spec: JobSpec) -> dict[str, EnvironmentLayers]:
-    """The environments of the groups that do not use the node's own."""
-    wanted = {name: group.env or spec.env for name, group in spec.groups.items()}
-    added = {
-        path: job_layers.add_environment(installation.at(Path(path)))
-        for path in sorted({path for path in wanted.values() if path != "node"})
-    }
-    return {name: added[path] for name, path in wanted.items() if path in added}
-
-
 def _environment(
     shipped: EnvironmentLayers, layers: dict[str, tuple[str, LocalResource]]
 ) -> GroupEnvironment:
-    own = {layer.digest: layers[layer.digest] for layer in shipped.layers}
+    own = [layers[layer.digest] for layer in shipped.layers]
     folder, file = layers[shipped.manifest_layer.digest]
     return GroupEnvironment(
         manifest=f"{folder}/{MANIFEST_FILE}",
-        layers={digest: place for digest, (place, _) in own.items()},
-        files={folder: file, **dict(own.values())},
+        layers=tuple(place for place, _ in own),
+        files={folder: file, **dict(own)},
     )
 
 
