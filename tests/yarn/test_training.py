@@ -99,7 +99,7 @@ def test_tensorboard_and_the_script_and_hdfs_side_by_side(yarn: Yarn) -> None:
         )  # fmt: skip
         in_hdfs = done.stdout.strip()
         assert "note:" not in done.stderr, done.stderr
-        with paused(yarn, in_hdfs, "worker:0"):
+        with training_paused(yarn, in_hdfs):
             seen = eventually(lambda: losses(yarn, in_hdfs), 120, "TensorBoard shows the loss")
             assert yarn.status(in_hdfs)["state"] == "RUNNING"
 
@@ -138,11 +138,15 @@ def nameservice(cluster: MiniCluster, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def paused(yarn: Yarn, job: str, task: str) -> Iterator[None]:
-    """Hold the program of a task as soon as it has told of its first steps."""
-    with yarn.started("ytf", "logs", "-f", job, task) as logs:
+def training_paused(yarn: Yarn, job: str) -> Iterator[None]:
+    """Hold a training as soon as its chief worker has told of its first steps.
+
+    The parameter server is stopped, and not the worker: that waits for it then, but ends what
+    it is writing. In the middle of an append, readers would see nothing of the file's block.
+    """
+    with yarn.started("ytf", "logs", "-f", job, "worker:0") as logs:
         assert any("| step " in line for line in logs.output), "it ended without a step"
-    program = process_of(job, task)
+    program = process_of(job, "ps:0")
     os.kill(program, signal.SIGSTOP)
     try:
         yield
